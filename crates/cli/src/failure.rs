@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use autoloop_core::run_id::BadRunId;
-use autoloop_runtime::complaint::{Complaint, Fault};
+use autoloop_runtime::failure::{self, FailureKind};
 use autoloop_runtime::journal::{AppendError, ReadError};
 
 use crate::style::{Color, Tone};
@@ -119,26 +119,26 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-impl From<Complaint> for Failure {
-    fn from(complaint: Complaint) -> Self {
-        let kind = match complaint.fault {
-            Fault::Failed => Kind::Failed,
-            Fault::Usage => Kind::Usage,
-            Fault::Refused => Kind::Refused,
+impl From<failure::Failure> for Failure {
+    fn from(failure: failure::Failure) -> Self {
+        let kind = match failure.kind {
+            FailureKind::Failed => Kind::Failed,
+            FailureKind::Usage => Kind::Usage,
+            FailureKind::Refused => Kind::Refused,
         };
-        Failure { kind, message: complaint.message, hints: complaint.hints }
+        Failure { kind, message: failure.message, hints: failure.hints }
     }
 }
 
 impl From<AppendError> for Failure {
     fn from(error: AppendError) -> Self {
-        Complaint::from(error).into()
+        failure::Failure::from(error).into()
     }
 }
 
 impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Self {
-        Complaint::from(error).into()
+        failure::Failure::from(error).into()
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use autoloop_core::queue::{Claim, Progress, Status};
-use autoloop_runtime::complaint::Complaint;
+use autoloop_runtime::failure::Failure;
 use autoloop_runtime::queue::{Beads, BeadsSettings, Queue, QueueError};
 use autoloop_runtime::shim::OsSpawner;
 use autoloop_runtime::world::World;
@@ -77,8 +77,8 @@ impl Tracker {
 
     /// The message of an error, without the path of the stand-in.
     fn told(&self, error: QueueError) -> String {
-        let Complaint { fault, message, hints } = error.into();
-        let text = format!("{fault:?}: {message}\n{}", hints.join("\n"));
+        let Failure { kind, message, hints } = error.into();
+        let text = format!("{kind:?}: {message}\n{}", hints.join("\n"));
         text.trim().replace(&format!("{}/", self.dir.path().display()), "")
     }
 }

@@ -23,7 +23,7 @@ fn an_agent_that_breaks_the_settings_does_not_end_the_run() {
     let output = sandbox.run(&["slots", "--review"]);
     assert_eq!(output.code, Some(0), "{output}");
     assert_eq!(sandbox.fields("slot.review", "verdict"), ["pass"; 3]);
-    let note = "note: the run goes on with the settings that it had, as these cannot be used: ";
+    let note = "note: the run keeps the settings that it had, as these cannot be used: ";
     let notes: Vec<&str> =
         output.stderr.lines().filter_map(|line| line.strip_prefix(note)).collect();
     assert_eq!(notes.len(), 3, "{output}");

@@ -283,7 +283,7 @@ fn items_held_by_a_crashed_run_are_named_when_nothing_else_is_left() {
         let run = sandbox.fields("slot.run.start", "run").remove(0);
         let output = sandbox.run(&["slots", "--review"]);
         let note = format!(
-            "note: {item} is held by run '{run}', which was cut off: `autoloop slots --resume={run}` goes on with it\n"
+            "note: {item} is held by the unfinished run '{run}': resume it with `autoloop slots --resume={run}`\n"
         );
         assert!(output.stderr.contains(&note), "{output}");
         assert_eq!(sandbox.run(&["slots", "--resume"]).code, Some(0));

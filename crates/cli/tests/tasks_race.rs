@@ -33,7 +33,7 @@ fn journal(world: &World) -> FileJournal {
 }
 
 fn queue<'a>(journal: &'a FileJournal, world: &World) -> Builtin<'a> {
-    Builtin::new(journal, world, (Durability::Cached, LASTING))
+    Builtin::new(journal, world, Durability::Cached, LASTING)
 }
 
 /// One process: it releases the claims of killed workers, and its workers take tasks until all are

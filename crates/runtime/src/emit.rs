@@ -1,4 +1,4 @@
-//! An event of an agent: appended, or refused with the refusal on record.
+//! Events of agents: appended, or refused with a record of the refusal.
 
 use std::sync::Arc;
 
@@ -9,59 +9,47 @@ use autoloop_core::topic::Topic;
 use autoloop_core::topology::Route;
 use autoloop_core::wave::{self, Parallel};
 
-use crate::complaint::Complaint;
+use crate::failure::Failure;
 use crate::journal::{Append, Durability, Journal, NewRecord, Spooled};
 use crate::world::Clock;
 
 /// The largest payload that an event may have, in bytes.
 pub const LARGEST_PAYLOAD: u64 = 100 * 1024 * 1024;
 
-/// Who speaks, and what may be said now.
+/// The emitter of an event, and what it may emit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Speaker {
-    /// The run; the latest in the journal when nobody says which.
+    /// The run; `None` means the latest in the journal.
     pub run: Option<String>,
-    /// The iteration; empty outside of one.
+    /// Empty outside of an iteration.
     pub iteration: String,
-    /// The event that the speaker was to answer.
+    /// The event that routed the iteration.
     pub recent_event: String,
-    /// Who was to speak, and what is allowed.
+    /// The suggested roles and the allowed events.
     pub route: Route,
-    /// Whether waves may be asked for.
+    /// Whether waves may be requested.
     pub parallel: Parallel,
 }
 
-/// What is said.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// What happened.
     pub topic: Topic,
-    /// What there is to say about it.
     pub payload: String,
-    /// More of it, too long to be held in memory.
+    /// The rest of a payload that is too long for memory.
     pub spooled: Option<Spooled>,
 }
 
-/// Puts the events of one speaker on record.
+/// Appends the events of one speaker.
 pub struct Emitter {
-    /// Who speaks.
     pub speaker: Speaker,
-    /// Where events go.
     pub journal: Arc<dyn Journal>,
-    /// What they have to survive.
     pub durability: Durability,
-    /// What time it is.
     pub clock: Arc<dyn Clock>,
 }
 
 impl Emitter {
-    /// Appends an event that is admitted, and says so; of one that is not, appends the refusal.
-    ///
-    /// # Errors
-    ///
-    /// When it is not admitted, whether or not the refusal could be put on record, and when it could
-    /// not be stored.
-    pub fn emit(&self, event: Event) -> Result<String, Complaint> {
+    /// Appends an event that is admitted; of one that is not, appends the refusal and fails. Returns a message.
+    pub fn emit(&self, event: Event) -> Result<String, Failure> {
         let Event { topic, payload, spooled } = event;
         match admit(&topic, &self.speaker.route.events, &self.speaker.parallel) {
             Admission::Accepted | Admission::Coordination => {
@@ -70,18 +58,18 @@ impl Emitter {
                 self.append(NewRecord { record, spooled })?;
                 Ok(said)
             }
-            // Only the harness writes `wave.invalid`, so the request itself goes on record.
+            // Only the harness writes `wave.invalid`, so the request itself is appended.
             Admission::Refused(Refusal::WavesOff) if !self.speaker.iteration.is_empty() => {
                 let record = self.heading()?.agent(topic.clone(), payload);
                 self.append(NewRecord { record, spooled })?;
-                Err(Complaint::refused(self.told(topic, Refusal::WavesOff)))
+                Err(Failure::refused(self.refusal_text(topic, Refusal::WavesOff)))
             }
             Admission::Refused(refusal) => Err(self.refuse(topic, refusal)),
         }
     }
 
-    /// Tells the agent what it may say instead, after the refusal was put on record.
-    fn refuse(&self, topic: Topic, refusal: Refusal) -> Complaint {
+    /// Appends the refusal. The failure lists the allowed events.
+    fn refuse(&self, topic: Topic, refusal: Refusal) -> Failure {
         let speaker = &self.speaker;
         let invalid = EventInvalid {
             recent_event: speaker.recent_event.clone(),
@@ -97,17 +85,17 @@ impl Emitter {
         let recorded = self
             .heading()
             .and_then(|heading| self.append(NewRecord::from(invalid.record(&heading))));
-        let complaint = Complaint::refused(self.told(topic, refusal));
+        let failure = Failure::refused(self.refusal_text(topic, refusal));
         match recorded {
-            Ok(()) => complaint,
-            Err(error) => complaint.hint(format!(
-                "the refusal itself could not be put on record: {}",
+            Ok(()) => failure,
+            Err(error) => failure.hint(format!(
+                "the refusal could not be recorded: {}",
                 text::clip(&text::one_line(&error.message), 200)
             )),
         }
     }
 
-    fn told(&self, topic: Topic, refusal: Refusal) -> String {
+    fn refusal_text(&self, topic: Topic, refusal: Refusal) -> String {
         let speaker = &self.speaker;
         InvalidEvent {
             emitted: topic,
@@ -119,13 +107,13 @@ impl Emitter {
         .to_string()
     }
 
-    fn append(&self, record: NewRecord) -> Result<(), Complaint> {
+    fn append(&self, record: NewRecord) -> Result<(), Failure> {
         self.journal.append(&[record], Append { expect: None, durability: self.durability })?;
         Ok(())
     }
 
     /// Outside of a loop, an event belongs to the latest run.
-    fn heading(&self) -> Result<Heading, Complaint> {
+    fn heading(&self) -> Result<Heading, Failure> {
         let run = match &self.speaker.run {
             Some(run) => run.clone(),
             None => self.journal.latest_run()?.0,

@@ -14,37 +14,24 @@ use crate::journal::{AppendError, ReadError};
 use crate::project::LoadError;
 use crate::queue::QueueError;
 use crate::sandbox::SandboxError;
-use crate::turn::PromptError;
 
 /// Why a run could not be carried on.
 #[derive(Debug, thiserror::Error)]
 pub enum DriveError {
-    /// Another process drives it.
     #[error("run '{run}' is being driven by another process{}", holder.map(|pid| format!(" ({pid})")).unwrap_or_default())]
     Busy {
-        /// The run.
         run: String,
-        /// The process, where the system can tell.
+        /// The process, where the system lists it.
         holder: Option<u32>,
     },
-    /// Another process drives the chain.
     #[error("chain '{chain}' is being driven by another process{}", holder.map(|pid| format!(" ({pid})")).unwrap_or_default())]
-    BusyChain {
-        /// The chain.
-        chain: String,
-        /// The process, where the system can tell.
-        holder: Option<u32>,
-    },
-    /// A run id that would lead out of the state directory.
+    BusyChain { chain: String, holder: Option<u32> },
     #[error(transparent)]
     BadRunId(#[from] BadRunId),
-    /// The files of the loop cannot be used.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// Something could not be put on record.
     #[error(transparent)]
     Append(#[from] AppendError),
-    /// The journal could not be read, or is not the one that it was.
     #[error(transparent)]
     Read(#[from] ReadError),
     #[error(transparent)]
@@ -52,42 +39,24 @@ pub enum DriveError {
     /// A step of a chain cannot begin.
     #[error("{source}")]
     Step { number: u64, source: Box<DriveError> },
-    /// Reviewers cannot be held to their bounds as the settings require.
+    /// The sandbox that the settings require is not available.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
-    /// Branches cannot have working trees of their own, as the settings want it.
     #[error("parallel.isolation = \"worktree\": {0}")]
     NoTrees(GitError),
-    /// There cannot be working trees for slots, and somebody asked for them.
     #[error("slots cannot have working trees of their own: {0}")]
     NoWorktrees(String),
-    /// A run over a queue is to go on with another queue.
+    /// A run of slots is resumed with another queue.
     #[error("run '{run}' takes its items from {}, and the settings say {now}", .began.to_string().escape_debug())]
-    OtherSource {
-        /// The run.
-        run: String,
-        /// Where its items come from.
-        began: Word<ItemSource>,
-        /// What the settings say.
-        now: ItemSource,
-    },
-    /// Git could not do what trees of their own need.
+    OtherSource { run: String, began: Word<ItemSource>, now: ItemSource },
     #[error(transparent)]
     Git(#[from] GitError),
-    /// Nothing can be done before there is room on the disk.
     #[error("there is no room left on the disk that holds {}", .0.display())]
     NoRoom(PathBuf),
-    /// The queue did not do what was asked of it.
     #[error(transparent)]
     Queue(#[from] QueueError),
-    /// A file of the run could not be written.
     #[error("cannot write {}: {source}", .path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    Write { path: PathBuf, source: io::Error },
 }
 
 /// Why a run could not be started.
@@ -221,12 +190,6 @@ impl DriveError {
             DriveError::Git(_) | DriveError::Write { .. } => says_full(&self.to_string()),
             _ => false,
         }
-    }
-}
-
-impl From<PromptError> for DriveError {
-    fn from(PromptError { path, source }: PromptError) -> Self {
-        DriveError::Write { path, source }
     }
 }
 

@@ -81,10 +81,6 @@ impl<'a, F: Fold> Harness<'a, F> {
         Ok(Harness { journal, records, position, _lock: lock })
     }
 
-    pub(crate) fn journal(&self) -> &'a dyn Journal {
-        self.journal
-    }
-
     /// The state of the run.
     pub(crate) fn fold(&self) -> &F {
         &self.records.fold
@@ -109,6 +105,18 @@ impl<'a, F: Fold> Harness<'a, F> {
         self.append_quietly(durability, records)?;
         self.records.foreign = Foreign::default();
         Ok(())
+    }
+
+    /// Appends records of one step, whatever other processes wrote meanwhile.
+    pub(crate) fn record(
+        &mut self,
+        durability: Durability,
+        iteration: impl ToString,
+        now: Timestamp,
+        records: impl FnOnce(&Heading) -> Vec<Record>,
+    ) -> Result<(), DriveError> {
+        let records = records(&self.heading(iteration, now));
+        self.append(durability, |_| records.iter().cloned().map(NewRecord::from).collect())
     }
 
     /// Appends records, and before them a refusal of each forged one. Returns a note about these for the user.

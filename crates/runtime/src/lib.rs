@@ -1,9 +1,9 @@
 //! The effects of autoloop: everything that touches files, processes or time.
 
-pub mod complaint;
 pub mod drive;
 pub mod emit;
 mod error;
+pub mod failure;
 pub mod file_tail;
 pub mod files;
 pub mod filesystem;

@@ -1,12 +1,10 @@
 //! A memory file that any number of processes add to.
 //!
-//! It is written with the care of the journal, whose [protocol](crate::journal::file) it follows:
-//! opened without links, locked, a torn last line ended, one line in one write, cut back when that
-//! fails, synced before anybody is told. What is decided (does the entry still exist? which number is
-//! free?) is decided under the lock, so two writers never choose the same name.
+//! It follows the [protocol](crate::journal::file) of the journal: opened without links, locked, a torn last line
+//! ended, one line in one write, cut back when that fails, synced before it is acknowledged. Whether an entry still exists
+//! and which number is free is decided under the lock, so two writers never choose the same id.
 
 mod change;
-mod fault;
 mod tiers;
 
 use std::io;
@@ -23,7 +21,7 @@ use crate::world::{Clock, DiskFile, World};
 pub use change::{Change, Reach};
 pub use tiers::{Tier, Tiers};
 
-/// Room for ten thousand entries of the greatest length.
+/// Maximum size in bytes: ten thousand entries of the maximum length.
 const LARGEST: u64 = 256 * 1024 * 1024;
 
 /// One tier of memory.
@@ -32,28 +30,27 @@ pub struct MemoryFile {
     clock: Arc<dyn Clock>,
 }
 
-/// Who adds something, and what it must not collide with.
+/// The source of an addition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Author {
-    /// A run and an iteration, or nobody in particular.
+    /// A run and an iteration; empty for a user.
     pub source: String,
-    /// Numbers below this are taken by the other tier.
+    /// Smaller numbers belong to the other tier.
     pub first_number: u64,
 }
 
 impl MemoryFile {
-    /// The memory at a path. Nothing is opened or made yet.
+    /// The memory at a path. Nothing is opened or created yet.
     pub fn new(path: impl Into<PathBuf>, world: &World, settings: FileSettings) -> Self {
         let file = FileJournal::new(path, world, settings);
         MemoryFile { file, clock: Arc::clone(&world.clock) }
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// What there is; nothing where there is no file.
+    /// All entries; none where there is no file.
     pub fn read(&self) -> Result<Memory, ReadError> {
         self.check_length()?;
         let mut memory = Memory::default();
@@ -64,10 +61,10 @@ impl MemoryFile {
         Ok(memory)
     }
 
-    /// Refuses a file that cannot be a memory: agents can make one of any length, and all of it would be read.
+    /// Refuses a file that is too large: agents can write any, and all of it would be read.
     fn check_length(&self) -> Result<(), ReadError> {
         let path = self.path();
-        // What else stands there is reported by the reader.
+        // Any other problem is reported by the reader.
         let Ok(Some(file)) = files::open(self.file.disk(), path, Links::Follow) else {
             return Ok(());
         };
@@ -80,8 +77,8 @@ impl MemoryFile {
         }
     }
 
-    /// Adds what `decide` says in view of what is there, and returns the entry; nothing is added when
-    /// it has nothing to say. No other writer comes between the look and the entry.
+    /// Adds what `decide` returns for the current entries, if anything, and returns the new entry. No other writer
+    /// comes in between.
     pub fn add(
         &self,
         author: &Author,
@@ -93,7 +90,7 @@ impl MemoryFile {
         }
         let mut memory = self.read()?;
         let torn = self.torn()?;
-        // Its writer died, or somebody edited the file by hand: once its line is ended, it counts.
+        // Its writer died, or a user edited the file: once its line is ended, it counts.
         memory.apply(&torn);
 
         let entry = decide(&memory).map(|said| Entry {
@@ -102,7 +99,7 @@ impl MemoryFile {
             source: author.source.clone(),
             said,
         });
-        // Also where nothing is added: whoever did not because of what is there relies on it.
+        // Also where nothing is added: that was decided from what is there.
         let mut bytes = if torn.is_empty() { Vec::new() } else { vec![b'\n'] };
         if let Some(entry) = &entry {
             print(entry, &mut bytes);
@@ -114,7 +111,7 @@ impl MemoryFile {
         Ok(entry)
     }
 
-    /// What stands behind the last whole line.
+    /// The bytes after the last complete line.
     fn torn(&self) -> Result<Vec<u8>, ReadError> {
         let mut torn = Vec::new();
         if let Some(fragment) = self.file.fragment()? {
@@ -127,7 +124,7 @@ impl MemoryFile {
         Ok(torn)
     }
 
-    /// Writes at the end of the locked file, or leaves it as it was.
+    /// Appends to the locked file, or leaves it as it was.
     fn write(&self, file: &dyn DiskFile, len: u64, bytes: &[u8]) -> Result<(), AppendError> {
         let mut done = 0;
         while done < bytes.len() {

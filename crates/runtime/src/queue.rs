@@ -1,57 +1,58 @@
-//! Queues of items, for workers that take one after another.
+//! Queues of items, for workers that claim one after another.
 //!
-//! [`Builtin`] keeps its tasks in the journal, [`Beads`] asks the issue tracker of that name. Whoever
-//! works knows only [`Queue`]. An item is never given to two owners: the built-in queue writes a claim
-//! only where nothing came between looking and writing, the tracker decides about its own.
+//! [`Builtin`] keeps its tasks in the journal, [`Beads`] asks the issue tracker of that name. Workers know only
+//! [`Queue`]. An item is never given to two owners: the built-in queue writes a claim only if nothing was appended
+//! since it was decided, the tracker decides about its own.
 
 mod beads;
 mod builtin;
-mod error;
 
-use autoloop_core::queue::{Claim, Item, Progress, Wanted};
+use std::time::Duration;
+
+use autoloop_core::duration;
+use autoloop_core::queue::{Claim, Item, Progress, Refusal, Wanted};
+
+use crate::failure::Failure;
+use crate::journal::{AppendError, ReadError};
 
 pub use beads::{Beads, BeadsError, BeadsSettings};
 pub use builtin::Builtin;
-pub use error::QueueError;
 
-/// Where items come from. Every method may be called from several threads, and by several processes.
+/// A source of items. Every method may be called by several threads and processes.
 pub trait Queue: Send + Sync {
-    /// Takes the next item there is for an actor; `None` when there is none to be had now. Every
-    /// worker needs an actor name of its own.
+    /// Claims the next item for an actor; `None` when none can be claimed now. Every worker needs an actor name of
+    /// its own.
     fn claim_next(&self, actor: &str) -> Result<Option<Claimed>, QueueError> {
         self.claim_next_of(actor, &Wanted::default())
     }
 
-    /// Takes the next one that is wanted.
+    /// Claims the next item that is wanted.
     fn claim_next_of(&self, actor: &str, wanted: &Wanted) -> Result<Option<Claimed>, QueueError>;
 
-    /// A mark of what the queue holds now, by which items that are added later can be told.
+    /// A mark of the current contents, by which items that are added later can be recognised.
     fn mark(&self) -> Result<String, QueueError>;
 
-    /// The ids of items that were added after a mark was made, and can be taken.
+    /// The ids of items that were added after a mark was made, and can be claimed.
     fn added_since(&self, mark: &str) -> Result<Vec<String>, QueueError>;
 
-    /// Takes this one. An actor that has it already gets it again, under a new number: that is how a
-    /// worker goes on after it was killed, and what tells the late word of its dead self apart.
+    /// Claims this item. An actor that has it already gets it again, under a new number: so a worker resumes after it
+    /// was killed, and requests of its dead process are refused.
     fn claim(&self, id: &str, actor: &str) -> Result<Claimed, QueueError>;
 
-    /// Keeps an item for longer. A claim that was lost says so.
+    /// Extends a claim. Fails if the claim was lost.
     fn renew(&self, claim: &Claim) -> Result<Claim, QueueError>;
 
-    /// Gives an item back, for others to take.
+    /// Returns an item to the queue.
     fn release(&self, claim: &Claim, reason: &str) -> Result<(), QueueError>;
 
-    /// Says that an item is done.
     fn close(&self, claim: &Claim, reason: &str) -> Result<(), QueueError>;
 
-    /// Looks at an item.
     fn show(&self, id: &str) -> Result<Item, QueueError>;
 
-    /// How many items stand how: what tells "all done" from "all blocked or taken".
+    /// Counts items by status: distinguishes "all done" from "all blocked or claimed".
     fn progress(&self) -> Result<Progress, QueueError>;
 
-    /// Gives back whatever these actors have, and says which items that were. For actors whose
-    /// processes are known to be dead.
+    /// Releases all items of actors whose processes are known to be dead. Returns their ids.
     fn release_all(
         &self,
         is_dead: &dyn Fn(&str) -> bool,
@@ -59,11 +60,95 @@ pub trait Queue: Send + Sync {
     ) -> Result<Vec<String>, QueueError>;
 }
 
-/// An item that was taken.
+/// A claimed item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claimed {
-    /// What is to be done.
     pub item: Item,
-    /// What shows that it is ours.
+    /// Proves the claim to the queue.
     pub claim: Claim,
+}
+
+/// Why a queue did not do what was requested.
+#[derive(Debug, thiserror::Error)]
+pub enum QueueError {
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    #[error(transparent)]
+    Append(#[from] AppendError),
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// Other writers were faster each time.
+    #[error(
+        "the journal grew each of the {attempts} times that the queue was to be changed in {}",
+        duration::print(*.waited)
+    )]
+    Busy { attempts: u64, waited: Duration },
+    #[error(transparent)]
+    Beads(#[from] BeadsError),
+}
+
+impl QueueError {
+    /// Whether the item cannot be had: closed, blocked, claimed, removed, or under an expired claim. The queue itself
+    /// works.
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            QueueError::Refused(_) => true,
+            QueueError::Beads(error) => {
+                matches!(error, BeadsError::Refused { .. } | BeadsError::Unknown { .. })
+            }
+            _ => false,
+        }
+    }
+}
+
+impl From<QueueError> for Failure {
+    fn from(error: QueueError) -> Self {
+        match error {
+            QueueError::Refused(refusal) => of_refusal(&refusal),
+            QueueError::Append(error) => error.into(),
+            QueueError::Read(error) => error.into(),
+            QueueError::Busy { .. } => {
+                Failure::failed(error.to_string()).hint("try again when less is written")
+            }
+            QueueError::Beads(error) => error.into(),
+        }
+    }
+}
+
+fn of_refusal(refusal: &Refusal) -> Failure {
+    let message = refusal.to_string();
+    if let Refusal::Unknown { .. } = refusal {
+        return Failure::failed(message).hint("`autoloop tasks list --all` names every task");
+    }
+    let complaint = match refusal.is_mistake() {
+        true => Failure::usage(message),
+        false => Failure::refused(message),
+    };
+    match refusal {
+        Refusal::Held { id, .. } => complaint.hint(format!(
+            "wait for it, or take it away with `autoloop tasks release {id} --force`"
+        )),
+        Refusal::Closed { id } => {
+            complaint.hint(format!("`autoloop tasks reopen {id}` opens it again"))
+        }
+        Refusal::Cycle { path, .. } => match path.as_slice() {
+            [first, second, ..] => complaint.hint(format!(
+                "`autoloop tasks dep rm {first} {second}` lets {first} not wait for {second} any more"
+            )),
+            _ => complaint,
+        },
+        Refusal::Blocked { id, .. } | Refusal::After { id, .. } | Refusal::NotAfter { id, .. } => {
+            complaint.hint(format!("`autoloop tasks dep list {id}` shows what it waits for"))
+        }
+        Refusal::NotClaimed { id } | Refusal::NotClosed { id } => {
+            complaint.hint(format!("`autoloop tasks show {id}` tells how it stands"))
+        }
+        Refusal::Itself { .. } => complaint.hint("name the task that it is to wait for"),
+        Refusal::Endless { .. } => complaint.hint("claim it again before that time is over"),
+        Refusal::BadOwner { .. } => complaint.hint("name somebody with --as"),
+        Refusal::TooLong { .. } => {
+            complaint.hint("put it into a file of the project, and name the file")
+        }
+        _ => complaint,
+    }
 }

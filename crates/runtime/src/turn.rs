@@ -1,7 +1,7 @@
-//! One turn of one agent: prompt file, job, output, and what the records say about it.
+//! One turn of one agent: prompt file, job, output, and the records about it.
 //!
-//! Iterations, metareviews and the phases of slots differ in what they ask and in what they record. How an
-//! agent is started, and how its end is read, is the same for all of them.
+//! Iterations, metareviews and the phases of slots differ in their prompts and records. An agent is started, and its end
+//! is read, in the same way for all of them.
 
 mod command;
 mod failure;
@@ -11,8 +11,7 @@ mod report;
 mod signals;
 
 use std::ffi::OsString;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use autoloop_core::config::BackendKind;
 use autoloop_core::env::Env;
@@ -25,27 +24,27 @@ pub(crate) use report::{LINE, millis, notes, recorded, said, tail, usage};
 
 use prompt_delivery::{Delivery, LONGEST_ARGUMENT};
 
+use crate::error::DriveError;
 use crate::git::LOCATING_VARIABLES;
 use crate::journal::Spooled;
-use crate::layout::{RunDir, StateDir};
+use crate::layout::RunDir;
 use crate::process::{self, Interrupts};
+use crate::site::Site;
 use crate::world::{Finished, Job, Spool, World};
 
-/// What an agent is started for.
 #[derive(Clone, Debug)]
 pub(crate) struct Turn<'t> {
     pub(crate) backend: &'t BackendPlan,
     pub(crate) prompt: &'t str,
-    /// The directory of its files.
     pub(crate) dir: &'t RunDir,
-    /// What their names begin with.
+    /// The names of its files begin with it.
     pub(crate) name: String,
-    /// The name of the file for standard output, where it is not made from `name`.
+    /// The name of the file for standard output, if not made from `name`.
     pub(crate) stdout: Option<String>,
     pub(crate) place: Place<'t>,
     /// Its environment, without what belongs to the prompt.
     pub(crate) env: Env,
-    /// A text to look for in its output.
+    /// A text that is searched in its output.
     pub(crate) look_for: Option<&'t str>,
 }
 
@@ -54,15 +53,8 @@ pub(crate) struct Turn<'t> {
 pub(crate) enum Place<'t> {
     /// In the project itself.
     Project(&'t Path),
-    /// In a worktree of its own. Files that the settings name are those of the project.
+    /// In its own worktree. Files that the settings name are those of the project.
     Worktree { dir: &'t Path, project: &'t Path },
-}
-
-/// The file of a prompt could not be written.
-#[derive(Debug)]
-pub(crate) struct PromptError {
-    pub(crate) path: PathBuf,
-    pub(crate) source: io::Error,
 }
 
 /// A turn that is ready to be run.
@@ -79,12 +71,11 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// A turn that was not begun.
     pub(crate) fn unbegun(finished: Finished) -> Self {
         Ended { finished, spool: None }
     }
 
-    /// The output, where it is too long to be held in memory.
+    /// The output, where it is too long for memory.
     pub(crate) fn long_output(&self, world: &World) -> Option<Spooled> {
         output::spooled(self.spool.as_ref(), &self.finished, world)
     }
@@ -92,23 +83,12 @@ impl Ended {
 
 impl Turn<'_> {
     /// Writes the prompt into its file and prepares the job.
-    ///
-    /// # Errors
-    ///
-    /// When the prompt cannot be written.
-    pub(crate) fn prepare(
-        self,
-        program: &Path,
-        state_dir: &StateDir,
-        world: &World,
-    ) -> Result<Launch, PromptError> {
+    pub(crate) fn prepare(self, site: &Site<'_>) -> Result<Launch, DriveError> {
         let Turn { backend, prompt, dir, name, place, .. } = self;
         let prompt_path = dir.prompt(&name);
-        world
-            .disk
-            .replace(&prompt_path, prompt.as_bytes())
-            .map_err(|source| PromptError { path: prompt_path.clone(), source })?;
-        let (job, delivery) = command::job(backend, (program, place), (prompt, &prompt_path));
+        let written = site.world.disk.replace(&prompt_path, prompt.as_bytes());
+        written.map_err(|source| DriveError::Write { path: prompt_path.clone(), source })?;
+        let (job, delivery) = command::job(backend, site.program, place, prompt, &prompt_path);
         let env = Env {
             prompt: prompt_variable(prompt, backend.kind),
             prompt_path: Some(prompt_path),
@@ -123,7 +103,7 @@ impl Turn<'_> {
             env: env.vars().into_iter().map(|(name, value)| (name.into(), value)).collect(),
             env_removed,
             dir: Some(work_dir.to_owned()),
-            notes: Some(state_dir.shims()),
+            notes: Some(site.state_dir.shims()),
             spool: Some(Spool { stdout, stderr: dir.stderr(&name) }),
             look_for: self.look_for.unwrap_or_default().as_bytes().to_owned(),
             ..job
@@ -133,12 +113,12 @@ impl Turn<'_> {
 }
 
 impl Launch {
-    /// How the prompt reaches the agent, as the journal says it.
+    /// How the prompt reaches the agent, for the journal.
     pub(crate) fn prompt_mode(&self) -> String {
         command::mode_name(self.delivery)
     }
 
-    /// Runs the agent to its end, or until the harness is asked to stop.
+    /// Runs the agent to its end, or until it is interrupted.
     pub(crate) fn run(self, world: &World, interrupts: &Interrupts) -> Ended {
         let spool = self.job.spool.clone();
         let finished = process::run(self.job, world, interrupts);
@@ -147,8 +127,8 @@ impl Launch {
     }
 }
 
-/// The prompt as a variable, for commands that take it from there. One that is too long for an argument,
-/// or contains a NUL, is too long or impossible for a variable as well: it is in its file.
+/// The prompt as an environment variable, for commands that read it there. A prompt that is too long for an argument or
+/// contains a NUL is only in its file.
 fn prompt_variable(prompt: &str, kind: BackendKind) -> Option<String> {
     let fits = prompt.len() <= LONGEST_ARGUMENT && !prompt.contains('\0');
     (kind == BackendKind::Command && fits).then(|| prompt.to_owned())

@@ -16,7 +16,7 @@ use std::time::Duration;
 use autoloop_core::memory::Said;
 use autoloop_core::record::Hole;
 use autoloop_core::topic::Topic;
-use autoloop_runtime::complaint::{Complaint, Fault};
+use autoloop_runtime::failure::{Failure, FailureKind};
 use autoloop_runtime::ipc::{Client, Payload, Ticket, Timeouts};
 use autoloop_runtime::journal::Spooled;
 use autoloop_runtime::memory::{Change, Reach};
@@ -44,9 +44,9 @@ fn learning(text: &str) -> Change {
     Change::Add { said: Said::Learning { text: text.into() }, reach: Reach::Usual }
 }
 
-fn told(complaint: &Complaint) -> String {
+fn told(complaint: &Failure) -> String {
     let hints = complaint.hints.iter().map(|hint| format!("\nhint: {hint}")).collect::<String>();
-    format!("{:?}: {}{hints}", complaint.fault, complaint.message)
+    format!("{:?}: {}{hints}", complaint.kind, complaint.message)
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn the_harness_decides_by_its_own_route() {
         @"Refused: invalid event 'loop.complete'; topics like this are written by the harness alone; allowed next events: __metareview_disabled__"
     );
     // Our own client would not send it; the harness checks it too.
-    assert_eq!(harness.emit("two words", "").unwrap_err().fault, Fault::Usage);
+    assert_eq!(harness.emit("two words", "").unwrap_err().kind, FailureKind::Usage);
     assert_eq!(
         harness.records(),
         ["issue.discovered", "event.invalid task.complete", "event.invalid loop.complete"]
@@ -117,7 +117,7 @@ fn no_request_without_the_ticket_is_accepted() {
     let much = "x".repeat(4 << 20);
     let client = Client::new(&harness.socket_path(), "wrong");
     let refused = client.emit(&Topic::new("issue.discovered"), Payload::Text(&much)).unwrap_err();
-    assert_eq!(refused.fault, Fault::Refused);
+    assert_eq!(refused.kind, FailureKind::Refused);
     assert_eq!(harness.records(), [""; 0]);
     assert!(!harness.state.join("memory.jsonl").exists());
 }
@@ -166,7 +166,7 @@ fn a_path_may_be_longer_than_an_address() {
     assert_eq!(fs::metadata(harness.socket_path()).unwrap().permissions().mode() & 0o777, 0o600);
     harness.server = None;
     assert!(!harness.socket_path().exists());
-    assert_eq!(harness.emit("issue.discovered", "").unwrap_err().fault, Fault::Failed);
+    assert_eq!(harness.emit("issue.discovered", "").unwrap_err().kind, FailureKind::Failed);
 }
 
 /// More silent clients than there are threads: the next client waits, but not for long.
@@ -283,7 +283,7 @@ fn a_server_closes_although_clients_stay() {
             scope.spawn(|| hurried.emit(&Topic::new("issue.discovered"), Payload::Text("x")));
         harness.server = None;
         let gone = waiting.join().unwrap().unwrap_err();
-        assert_eq!(gone.fault, Fault::Failed, "{gone:?}");
+        assert_eq!(gone.kind, FailureKind::Failed, "{gone:?}");
     });
     for mut stream in silent {
         // The end of the stream, or a connection reset.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use autoloop_core::queue::{Claim, New, Refusal};
-use autoloop_runtime::complaint::Complaint;
+use autoloop_runtime::failure::Failure;
 use autoloop_runtime::journal::{Durability, FileJournal, FileSettings, Journal, Position};
 use autoloop_runtime::queue::{BeadsError, Builtin, Queue, QueueError};
 use autoloop_runtime::world::World;
@@ -23,7 +23,7 @@ fn journal(world: &World) -> FileJournal {
 }
 
 fn queue<'a>(journal: &'a FileJournal, world: &World) -> Builtin<'a> {
-    Builtin::new(journal, world, (Durability::Synced, LASTING))
+    Builtin::new(journal, world, Durability::Synced, LASTING)
 }
 
 fn titled(title: &str) -> New {
@@ -152,8 +152,8 @@ fn a_release_without_a_note_keeps_the_earlier_note() {
 #[test]
 fn rare_failures_are_reported_too() {
     let told = |error: QueueError| {
-        let complaint = Complaint::from(error);
-        format!("{:?}: {}\n{}", complaint.fault, complaint.message, complaint.hints.join("\n"))
+        let complaint = Failure::from(error);
+        format!("{:?}: {}\n{}", complaint.kind, complaint.message, complaint.hints.join("\n"))
     };
     let busy = QueueError::Busy { attempts: 900, waited: Duration::from_secs(60) };
     insta::assert_snapshot!(told(busy), @"

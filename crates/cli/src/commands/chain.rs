@@ -9,7 +9,7 @@ use autoloop_core::coordinator::{Holder, Status};
 use autoloop_core::format::json_text;
 use autoloop_core::table;
 use autoloop_core::wire_enum::Word;
-use autoloop_runtime::drive::ChainDrive;
+use autoloop_runtime::drive::ChainDriver;
 use autoloop_runtime::journal::Journal;
 use autoloop_runtime::launch::{
     ChainLaunch, ChainRequest, Launch, Launcher, StepLauncher as _, chain_named, read_chains,
@@ -210,7 +210,7 @@ fn carry_out(
     let ui = ProgressUi::new(detail, None, session.world);
     let progress = |progress: Progress<'_>| ui.report(progress);
     let site = session.site(launch, &journal, &progress);
-    let drive = ChainDrive::open(site, chain, launcher, launcher.limits)
+    let drive = ChainDriver::open(site, chain, launcher, launcher.limits)
         .map_err(|error| not_opened(error, launch))?;
     let ended = drive.run().map_err(|error| not_finished(error, launch))?;
     print_result(&ended, &journal, as_json)?;

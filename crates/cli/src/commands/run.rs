@@ -9,7 +9,7 @@ use autoloop_core::coordinator::{self, Holder};
 use autoloop_core::format::json_line;
 use autoloop_core::run::{Ending, Run, Stage, StopReason};
 use autoloop_core::wire_enum::Word;
-use autoloop_runtime::drive::Drive;
+use autoloop_runtime::drive::LoopDriver;
 use autoloop_runtime::launch::{Launch, Launcher, existing_dir};
 use autoloop_runtime::site::Progress;
 use autoloop_runtime::world::World;
@@ -138,8 +138,8 @@ pub(super) fn carry_out(
 ) -> Result<Run, Failure> {
     let journal = launch.loaded.journal(session.world);
     let site = session.site(launch, &journal, progress);
-    let drive =
-        Drive::open(site, launch, Some(launcher)).map_err(|error| not_opened(error, launch))?;
+    let drive = LoopDriver::open(site, launch, Some(launcher))
+        .map_err(|error| not_opened(error, launch))?;
     drive.run().map_err(|error| not_finished(error, launch))
 }
 

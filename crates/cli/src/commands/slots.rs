@@ -9,7 +9,7 @@ use autoloop_core::config::{Isolation, ItemSource, Key};
 use autoloop_core::coordinator::{self, Holder, Status};
 use autoloop_core::format::Format;
 use autoloop_core::slot::{Slots, Tally};
-use autoloop_runtime::drive::SlotDrive;
+use autoloop_runtime::drive::SlotsDriver;
 use autoloop_runtime::journal::{Durability, Journal};
 use autoloop_runtime::launch::{Launch, Launcher};
 use autoloop_runtime::project::Overrides;
@@ -225,7 +225,7 @@ fn carry_out(
     let journal = launch.loaded.journal(session.world);
     let queue = queue(launch, &journal, session.world);
     let site = session.site(launch, &journal, progress);
-    let drive = SlotDrive::open(site, launch, &*queue, prompt_keys)
+    let drive = SlotsDriver::open(site, launch, &*queue, prompt_keys)
         .map_err(|error| not_opened(error, launch))?;
     drive.run().map_err(|error| not_finished(error, launch))
 }
@@ -235,7 +235,7 @@ fn queue<'a>(launch: &Launch, journal: &'a dyn Journal, world: &'a World) -> Box
     match plan.source {
         // A record of the run follows every claim and every close in the same file, and syncs it.
         ItemSource::Builtin => {
-            Box::new(Builtin::new(journal, world, (Durability::Cached, Builtin::USUAL)))
+            Box::new(Builtin::new(journal, world, Durability::Cached, Builtin::USUAL))
         }
         ItemSource::Beads => {
             let mut words = plan.beads.iter();

@@ -12,7 +12,7 @@ use autoloop_core::queue::{
 };
 use autoloop_core::table;
 use autoloop_core::timestamp::Timestamp;
-use autoloop_runtime::complaint::Complaint;
+use autoloop_runtime::failure;
 use autoloop_runtime::project::read_text;
 use autoloop_runtime::queue::{Builtin, Claimed, Queue as _, QueueError};
 use autoloop_runtime::world::World;
@@ -186,7 +186,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     check_project(&env)?;
     let journal = located.journal(world);
     let durability = settings::durability_of_events(&Config::from(&located.settings));
-    let queue = Builtin::new(&*journal, world, (durability, Builtin::USUAL));
+    let queue = Builtin::new(&*journal, world, durability, Builtin::USUAL);
     let done = Command { queue, json: args.json }.run(&args.what, &env, world);
     if !args.what.only_reads() {
         settings::protect(&located.files, &located.dir);
@@ -231,7 +231,7 @@ fn check_project(env: &Env) -> Result<(), Failure> {
 
 impl From<QueueError> for Failure {
     fn from(error: QueueError) -> Self {
-        Complaint::from(error).into()
+        failure::Failure::from(error).into()
     }
 }
 

@@ -224,7 +224,11 @@ fn an_agent_that_took_nothing_is_not_reviewed() {
 fn the_reported_item_is_recorded_and_the_claim_decides() {
     let sandbox = project(Agents { implement: "echo Picked: t-2", ..GOOD }, 2, "");
     let output = passes(&sandbox, "--review --iterations 1");
-    assert!(output.stderr.contains("note: slot 1 has t-1, and its agent says to have picked t-2"));
+    assert!(
+        output
+            .stderr
+            .contains("note: slot 1 was assigned t-1, but its agent reports working on t-2")
+    );
     assert_eq!(sandbox.fields("slot.implement", "picked"), ["t-2"]);
     assert_eq!(outcomes(&sandbox), ["t-1 passed: good"]);
     assert!(sandbox.run(&["tasks", "ready"]).stdout.contains("t-2"));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use autoloop_core::coordinator::Kind;
 use autoloop_core::slot::Slots;
-use autoloop_runtime::drive::SlotDrive;
+use autoloop_runtime::drive::SlotsDriver;
 use autoloop_runtime::journal::{Durability, FileJournal, FileSettings};
 use autoloop_runtime::launch::{Launch, Opening};
 use autoloop_runtime::project::{Overrides, Project};
@@ -41,13 +41,13 @@ fn drive(sandbox: &Sandbox, settings: &str) -> Slots {
     let lock_timeout = Duration::from_secs(9);
     let journal = FileJournal::new(sandbox.journal_path(), &world, FileSettings { lock_timeout });
     let lasting = Duration::from_secs(2);
-    let queue = Builtin::new(&journal, &world, (Durability::Cached, lasting));
+    let queue = Builtin::new(&journal, &world, Durability::Cached, lasting);
     let loaded = project.load(&*world.disk).unwrap();
     let state_dir = loaded.files.state_dir.clone();
     let site = Site { program: binary.as_ref(), ..Site::new(&world, &journal, &state_dir) };
     let run = "calm-crow".parse().unwrap();
     let launch = Launch::new(Kind::Slots, run, Opening::Begin, project, loaded);
-    SlotDrive::open(site, &launch, &queue, &[]).unwrap().run().unwrap()
+    SlotsDriver::open(site, &launch, &queue, &[]).unwrap().run().unwrap()
 }
 
 /// Has another worker take the first item while its agent runs.

@@ -135,7 +135,7 @@ fn an_incomplete_worktree_is_not_work() {
     let closed = sandbox.run(&["tasks", "close", "t-1"]);
     assert_eq!(closed.code, Some(0), "{closed}");
     let resumed = sandbox.run(&["slots", "--resume"]);
-    assert_eq!(outcomes(&sandbox), ["t-1 failed: somebody else closed the item"], "{resumed}");
+    assert_eq!(outcomes(&sandbox), ["t-1 failed: another worker closed the item"], "{resumed}");
     assert_clean(&sandbox);
 }
 

@@ -8,8 +8,8 @@ use super::section::{
 };
 use super::wave::{OwnTree, offer, own_tree, results};
 use super::{LoopContext, chain};
-use crate::run::Returned;
 use crate::plan::{Completion, ParallelPlan};
+use crate::run::Returned;
 use crate::wave::Wave;
 
 /// The data of an iteration's prompt.

@@ -4,11 +4,9 @@
 //! handoff of a step is in the directory of the step for people, and beside its run for the harness of the run, which
 //! finds it there when the run is resumed.
 
-mod census;
-mod reports;
-mod spawn;
-
-use std::path::{Path, PathBuf};
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::rc::Rc;
 
 use autoloop_core::chain::{
     Budget, Chain, Next, Outcome, Report, Resumption, changed_files, handoff, next_step, result,
@@ -20,24 +18,20 @@ use autoloop_core::record::{
 };
 use autoloop_core::run::{Run, StopReason};
 
-use super::{Drive, DriveError, durability};
+use super::chain_index::ChainIndex;
+use super::loop_driver::LoopDriver;
+use super::step_reports::StepReports;
+use super::{DriveError, durability, write_file};
 use crate::error::LaunchError;
-use crate::harness::{Harness, RunLock, RunPlace, create_dirs, run_dir};
+use crate::harness::{Harness, RunLock, RunPlace, run_dir};
+use crate::journal::Position;
 use crate::launch::{ChainLaunch, ChainStep, Launch, Opening, StepLauncher};
 use crate::layout::RunDir;
-use crate::project::{LoadError, read_text};
-use crate::runs::state;
 use crate::site::Site;
 use crate::turn::millis;
-use crate::world::Disk;
-
-pub(super) use census::Census;
-
-/// The longest handoff that is read back.
-const LONGEST: u64 = 1024 * 1024;
 
 /// A chain, and everything that is needed to carry it out.
-pub struct ChainDrive<'a> {
+pub struct ChainDriver<'a> {
     site: Site<'a>,
     chain: &'a ChainLaunch,
     launcher: &'a dyn StepLauncher,
@@ -45,9 +39,12 @@ pub struct ChainDrive<'a> {
     harness: Harness<'a, Chain>,
     start: ChainStart,
     dir: RunDir,
+    reports: StepReports,
+    /// The chains of the journal, for steps that request chains.
+    index: Rc<RefCell<ChainIndex>>,
 }
 
-impl<'a> ChainDrive<'a> {
+impl<'a> ChainDriver<'a> {
     /// Prepares to carry out a chain within these limits. A resumed chain of which nothing is proven begins again.
     pub fn open(
         site: Site<'a>,
@@ -56,68 +53,82 @@ impl<'a> ChainDrive<'a> {
         budget: Budget,
     ) -> Result<Self, DriveError> {
         chain.launch.report(&site);
-        let drive = ChainDrive::new(site, chain, launcher, budget, None)?;
-        chain.keep_request(drive.site.world)?;
-        Ok(drive)
+        let driver = ChainDriver::new(site, chain, launcher, budget, None, Rc::default())?;
+        chain.keep_request(driver.site.world)?;
+        Ok(driver)
     }
 
     /// With the lock of the chain, where it was taken when the chain was granted to a run.
-    fn new(
+    pub(super) fn new(
         site: Site<'a>,
         chain: &'a ChainLaunch,
         launcher: &'a dyn StepLauncher,
         budget: Budget,
         granted: Option<RunLock>,
+        index: Rc<RefCell<ChainIndex>>,
     ) -> Result<Self, DriveError> {
         let ChainLaunch { launch: Launch { id, opening, .. }, start, .. } = chain;
         let dir = site.state_dir.run(Kind::Chain, id);
         let place = RunPlace { dir: &dir, run: id.as_str(), world: site.world };
         let is_granted = granted.is_some();
         let lock = granted.map_or_else(|| lock(&site, id.as_str()), Ok)?;
+        let (harness, position): (Harness<'_, Chain>, _) = match opening {
+            Opening::Resume => {
+                (Harness::resume(site.journal, place, lock, site.trust)?, Position::START)
+            }
+            // A chain that no run requested is begun by the process that created its directory, unless a run was
+            // granted the same id in between.
+            Opening::Begin if start.parent_id.is_none() && !is_granted && lock.was_used() => {
+                return Err(DriveError::BusyChain { chain: id.to_string(), holder: None });
+            }
+            Opening::Begin => (Harness::begin(site.journal, place, lock)?, site.journal.head()?),
+        };
+        let start = harness.fold().start.clone().unwrap_or_else(|| start.clone());
+        let reports = StepReports::new(position);
+        let mut driver =
+            ChainDriver { site, chain, launcher, budget, harness, start, dir, reports, index };
+        driver.read_steps()?;
         if *opening == Opening::Resume {
-            let harness: Harness<'_, Chain> =
-                Harness::resume(site.journal, place, lock, site.trust)?;
-            let start = harness.fold().start.clone().unwrap_or_else(|| start.clone());
-            let mut drive = ChainDrive { site, chain, launcher, budget, harness, start, dir };
-            drive.record_resume()?;
-            return Ok(drive);
+            driver.record_resumption()?;
         }
-        // A chain that no run requested is begun by the process that created its directory, unless a run was granted
-        // the same id in between.
-        if start.parent_id.is_none() && !is_granted && lock.was_used() {
-            return Err(DriveError::BusyChain { chain: id.to_string(), holder: None });
-        }
-        let harness = Harness::begin(site.journal, place, lock)?;
-        Ok(ChainDrive { site, chain, launcher, budget, harness, start: start.clone(), dir })
+        Ok(driver)
     }
 
-    fn record_resume(&mut self) -> Result<(), DriveError> {
+    pub(super) fn chain(&self) -> &Chain {
+        self.harness.fold()
+    }
+
+    fn record_resumption(&mut self) -> Result<(), DriveError> {
         let chain = self.chain();
         let previous_outcome = chain.outcome.clone().unwrap_or_default();
         if chain.start.is_none() || previous_outcome == Outcome::AllStepsComplete {
             return Ok(());
         }
+        let open = chain.steps.iter().find(|step| step.stop_reason.is_none());
+        let run = open.and_then(|step| self.reports.run(step.run.as_deref()?));
+        // How long the step was at work that was interrupted.
+        let elapsed_ms = run.and_then(|run| chain.cut_off_after_ms(&run.times.1));
         let resumed_from_step = chain.first_open();
-        let elapsed_ms = self.cut_off_after_ms()?;
         let resume = ChainResume { resumed_from_step, previous_outcome, elapsed_ms };
-        self.put(|heading| resume.record(heading))
-    }
-
-    fn chain(&self) -> &Chain {
-        self.harness.fold()
+        self.append(|heading| resume.record(heading))
     }
 
     /// Carries the chain out to its end, or until it is interrupted.
     pub fn run(mut self) -> Result<Chain, DriveError> {
+        self.carry_out()?;
+        Ok(self.harness.into_fold())
+    }
+
+    pub(super) fn carry_out(&mut self) -> Result<(), DriveError> {
         loop {
             match next_step(self.chain(), &self.budget) {
                 Next::Start => {
                     let start = self.start.clone();
-                    self.put(|heading| start.record(heading))?;
+                    self.append(|heading| start.record(heading))?;
                 }
                 Next::Step(number) => {
                     if !self.step(number)? {
-                        return Ok(self.harness.into_fold());
+                        return Ok(());
                     }
                 }
                 Next::Complete(outcome) => {
@@ -126,9 +137,9 @@ impl<'a> ChainDrive<'a> {
                         steps_completed: self.chain().ended(),
                         outcome: outcome.into(),
                     };
-                    self.put(|heading| complete.record(heading))?;
+                    self.append(|heading| complete.record(heading))?;
                 }
-                Next::Over => return Ok(self.harness.into_fold()),
+                Next::Over => return Ok(()),
             }
         }
     }
@@ -137,31 +148,28 @@ impl<'a> ChainDrive<'a> {
     fn step(&mut self, number: u64) -> Result<bool, DriveError> {
         let before = self.site.world.clock.elapsed();
         let known = self.chain().step(number).and_then(|step| step.run.clone());
-        let state = match &known {
-            Some(run) => state::<Run>(&self.site, run)?,
-            None => None,
-        };
+        let state = known.and_then(|run| self.reports.run(&run).cloned());
         let end =
             ChainStepFinish { step: number, preset: self.preset(number), ..Default::default() };
         let (run, files) = match (resumption(state.as_ref()), state) {
             (Resumption::Finish, Some(run)) => (run, None),
             (Resumption::GoOn, Some(run)) => {
                 // It was not synced when it was written, so a power cut may have removed it.
-                self.hand_on(number, &run.id)?;
+                self.write_handoff(number, &run.id)?;
                 let launch = self.launcher.resume(self.chain_step(number)?, &run.id)?;
-                self.carry_out(&launch)?
+                self.carry_out_run(&launch)?
             }
             _ => match self.launcher.begin(self.chain_step(number)?) {
                 Ok(launch) => {
-                    self.announce(number, &launch)?;
-                    self.carry_out(&launch)?
+                    self.begin_step(number, &launch)?;
+                    self.carry_out_run(&launch)?
                 }
                 // A step of a requested chain that cannot begin ends the chain, not the run that requested it.
                 Err(error) if self.start.parent_id.is_some() && error.is_usage() => {
                     let (stop_reason, detail) =
                         (StopReason::CannotBegin.into(), Some(error.to_string()));
                     let end = ChainStepFinish { stop_reason, detail, ..end };
-                    self.put(|heading| end.record(heading))?;
+                    self.append(|heading| end.record(heading))?;
                     return Ok(true);
                 }
                 Err(error) => return Err(error),
@@ -176,19 +184,12 @@ impl<'a> ChainDrive<'a> {
             files,
             ..end
         };
-        self.put(|heading| finish.record(heading))?;
-        if let [.., last] = self.reports(number)?.as_slice() {
-            self.write(&self.step_dir(number).join("result.md"), &result(last))?;
+        self.append(|heading| finish.record(heading))?;
+        self.read_steps()?;
+        if let [.., last] = self.reports(number).as_slice() {
+            write_file(&self.dir.step(number).join("result.md"), &result(last), self.site.world)?;
         }
         Ok(true)
-    }
-
-    /// How long the step had been at work that was cut off or interrupted, if one was.
-    fn cut_off_after_ms(&self) -> Result<Option<u64>, DriveError> {
-        let open = self.chain().steps.iter().find(|step| step.stop_reason.is_none());
-        let Some(run) = open.and_then(|step| step.run.as_deref()) else { return Ok(None) };
-        let run = state::<Run>(&self.site, run)?;
-        Ok(run.and_then(|run| self.chain().cut_off_after_ms(&run.times.1)))
     }
 
     fn chain_step(&self, number: u64) -> Result<ChainStep<'_>, LaunchError> {
@@ -204,8 +205,9 @@ impl<'a> ChainDrive<'a> {
     }
 
     /// Carries out the run of a step; returns it and the files that changed meanwhile, one per line, if known.
-    fn carry_out(&self, launch: &Launch) -> Result<(Run, Option<String>), DriveError> {
-        let run = Drive::open(self.site.clone(), launch, Some(self.launcher))?.run()?;
+    fn carry_out_run(&self, launch: &Launch) -> Result<(Run, Option<String>), DriveError> {
+        let (site, index) = (self.site.clone(), Rc::clone(&self.index));
+        let run = LoopDriver::open_step(site, launch, Some(self.launcher), index)?.run()?;
         let files = launch.before.as_ref().and_then(|before| before.changed_files().ok());
         let names = |files: Vec<PathBuf>| {
             changed_files(files.into_iter().map(|path| path.to_string_lossy().into_owned()))
@@ -214,29 +216,41 @@ impl<'a> ChainDrive<'a> {
     }
 
     /// Writes the handoff of a step and records that the step begins.
-    fn announce(&mut self, number: u64, launch: &Launch) -> Result<(), DriveError> {
-        self.hand_on(number, launch.id.as_str())?;
+    fn begin_step(&mut self, number: u64, launch: &Launch) -> Result<(), DriveError> {
+        self.write_handoff(number, launch.id.as_str())?;
         let start = ChainStepStart {
             step: number,
             preset: self.preset(number),
             preset_dir: launch.project.loop_dir.display().to_string(),
-            work_dir: self.step_dir(number).display().to_string(),
+            work_dir: self.dir.step(number).display().to_string(),
             run_id: Some(launch.id.to_string()),
         };
-        self.put(|heading| start.record(heading))
+        self.append(|heading| start.record(heading))
     }
 
-    /// Writes down what the step is told, for people and for the harness of its run.
-    fn hand_on(&self, number: u64, run: &str) -> Result<(), DriveError> {
-        let text = handoff(self.chain(), number, &self.reports(number - 1)?);
-        self.write(&self.step_dir(number).join("handoff.md"), &text)?;
-        self.write(&run_dir(self.site.state_dir, Kind::Loop, run)?.handoff(), &text)
+    /// Writes what the earlier steps left, for people and for the harness of the run.
+    fn write_handoff(&self, number: u64, run: &str) -> Result<(), DriveError> {
+        let text = handoff(self.chain(), number, &self.reports(number - 1));
+        let beside_run = run_dir(self.site.state_dir, Kind::Loop, run)?.handoff();
+        write_file(&self.dir.step(number).join("handoff.md"), &text, self.site.world)?;
+        write_file(&beside_run, &text, self.site.world)
+    }
+
+    /// Reads what the runs of all steps appended.
+    fn read_steps(&mut self) -> Result<(), DriveError> {
+        let ChainDriver { site, harness, reports, .. } = self;
+        for run in harness.fold().steps.iter().filter_map(|step| step.run.as_deref()) {
+            reports.add(site, run)?;
+        }
+        reports.read_on(site)
     }
 
     /// What the steps up to one left.
-    fn reports(&self, last: u64) -> Result<Vec<Report>, DriveError> {
-        let ended = self.chain().steps.iter().filter(|step| step.number <= last);
-        reports::read(&self.site, ended)
+    pub(super) fn reports(&self, last: u64) -> Vec<Report> {
+        let ended = |step: &&autoloop_core::chain::ChainStep| {
+            step.number <= last && step.stop_reason.is_some()
+        };
+        self.chain().steps.iter().filter(ended).map(|step| self.reports.report(step)).collect()
     }
 
     fn preset(&self, number: u64) -> String {
@@ -244,20 +258,7 @@ impl<'a> ChainDrive<'a> {
         self.chain().presets().get(place).copied().unwrap_or_default().to_owned()
     }
 
-    fn step_dir(&self, number: u64) -> PathBuf {
-        self.dir.step(number)
-    }
-
-    fn write(&self, path: &Path, text: &str) -> Result<(), DriveError> {
-        let world = self.site.world;
-        create_dirs(path.parent().unwrap_or(path), world)?;
-        world
-            .disk
-            .replace(path, text.as_bytes())
-            .map_err(|source| DriveError::Write { path: path.to_owned(), source })
-    }
-
-    fn put(&mut self, record: impl FnOnce(&Heading) -> Record) -> Result<(), DriveError> {
+    fn append(&mut self, record: impl FnOnce(&Heading) -> Record) -> Result<(), DriveError> {
         let heading = self.harness.heading("", self.site.world.clock.now());
         let records = [record(&heading)];
         let durability = durability(&self.chain.launch.loaded.plan);
@@ -266,19 +267,12 @@ impl<'a> ChainDrive<'a> {
     }
 }
 
-/// Makes sure that no other process drives the chain.
-fn lock(site: &Site<'_>, id: &str) -> Result<RunLock, DriveError> {
+/// Makes sure that no other process carries the chain out.
+pub(super) fn lock(site: &Site<'_>, id: &str) -> Result<RunLock, DriveError> {
     let dir = run_dir(site.state_dir, Kind::Chain, id)?;
     let place = RunPlace { dir: &dir, run: id, world: site.world };
     RunLock::take(place).map_err(|error| match error {
         DriveError::Busy { run, holder } => DriveError::BusyChain { chain: run, holder },
         error => error,
     })
-}
-
-/// What a run is told by the earlier steps of its chain; nothing outside of one.
-pub(super) fn handoff_of_run(run_dir: &RunDir, disk: &dyn Disk) -> Result<String, DriveError> {
-    let path = run_dir.handoff();
-    let text = read_text(disk, &path, LONGEST);
-    Ok(text.map_err(|why| LoadError::Unreadable { path, why })?.unwrap_or_default())
 }

@@ -1,72 +1,107 @@
-//! Carries a run over a queue out: claims items, lets agents implement, review and fix them, and puts on
-//! record what came of it.
+//! Carries out a run of slots: claims items, has agents implement, review and fix them, and appends the results.
 //!
 //! Nothing is decided here: what the run does next is [`next_step`], and what a slot does next is
-//! [`slot_step`](autoloop_core::slot::slot_step). So a run that was cut off anywhere is taken up by asking again.
+//! [`slot_step`](autoloop_core::slot::slot_step). So a run that crashed anywhere is resumed by asking again.
 
-mod begin;
 mod claims;
 mod disk_full;
-mod ending;
-mod phase;
-mod preflight;
-mod prompt_text;
 mod prompts;
-mod reload;
-mod review;
 mod slot;
 mod worktrees;
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 
-use autoloop_core::config::Key;
+use autoloop_core::config::{Isolation, Key, Origin};
 use autoloop_core::coordinator::Kind;
-use autoloop_core::queue::Wanted;
-use autoloop_core::record::{Heading, Record, SlotStart};
-use autoloop_core::run_id::RunId;
-use autoloop_core::slot::{End, NewItems, Review, Slot, SlotRules, Slots, Step, begins, next_step};
+use autoloop_core::plan::{BackendPlan, SlotsPlan};
+use autoloop_core::queue::{Status, Wanted};
+use autoloop_core::record::{
+    Heading, Record, SlotRunFinish, SlotRunResume, SlotRunStart, SlotStart,
+};
+use autoloop_core::slot::{
+    End, FinishedIteration, NewItems, Phase, Review, Slot, SlotRules, Slots, Step, begins,
+    next_step,
+};
 
-use super::DriveError;
 use super::parallel::together;
+use super::{DriveError, durability};
 use crate::error::LaunchError;
-use crate::harness::{Harness, RunLock, RunPlace, create_dirs};
+use crate::harness::{Harness, RunLock, RunPlace};
 use crate::journal::Durability;
-use crate::launch::{Launch, Opening};
+use crate::launch::{Launch, Opening, look_up};
 use crate::layout::RunDir;
 use crate::project::{Loaded, Project};
 use crate::queue::Queue;
 use crate::review::{ReviewSandbox, sweep};
+use crate::runs::unfinished_slots;
 use crate::site::{Progress, Site, SlotProgress};
+use crate::world::World;
 
-use begin::same_source;
 use claims::{Claims, actor};
 use prompts::RunPrompts;
-use reload::Judging;
-use worktrees::Grounds;
+use slot::SlotDriver;
+use worktrees::SlotWorktrees;
 
-/// Said where nobody can review.
-const NO_PROMPT: &str = "there is no reviewer prompt, so nothing is reviewed";
+/// At most so many items are named that were added during a run.
+const NAMED: usize = 10;
 
-/// A run over a queue, and everything that is needed to carry it out.
-pub struct SlotDrive<'a> {
+/// A run of slots, and everything that is needed to carry it out.
+pub struct SlotsDriver<'a> {
     site: Site<'a>,
     project: &'a Project,
     queue: &'a dyn Queue,
     loaded: Loaded,
     prompts: RunPrompts,
-    /// Where its files are.
     dir: RunDir,
     harness: Mutex<Harness<'a, Slots>>,
     claims: Claims<'a>,
-    grounds: Grounds,
+    worktrees: SlotWorktrees,
     reviewer: ReviewSandbox,
-    /// How work would be judged by the settings as they were last read again.
-    asked: Option<Judging>,
+    /// The criteria by the settings as they were last read, whether or not they are in force.
+    last_read: Option<Criteria>,
     opening: Opening,
 }
 
-impl<'a> SlotDrive<'a> {
+/// The settings that decide how work is judged.
+///
+/// They are fixed when a user begins or resumes a run: an agent that works in the project can write its settings, and
+/// must not be able to choose its own reviewer, or none.
+#[derive(Clone, PartialEq)]
+struct Criteria {
+    review: Review,
+    max_fix_attempts: u64,
+    contract_repair: u64,
+    new_items: NewItems,
+    max_items: Option<u64>,
+    reviewer: BackendPlan,
+}
+
+impl Criteria {
+    fn of(plan: &SlotsPlan) -> Self {
+        let SlotRules { review, max_fix_attempts, contract_repair, new_items, max_items, .. } =
+            plan.rules;
+        let reviewer = plan.reviewer.clone();
+        Criteria { review, max_fix_attempts, contract_repair, new_items, max_items, reviewer }
+    }
+
+    fn enforce(&self, plan: &mut SlotsPlan) {
+        let Criteria { review, max_fix_attempts, contract_repair, new_items, max_items, .. } =
+            *self;
+        plan.rules = SlotRules {
+            review,
+            max_fix_attempts,
+            contract_repair,
+            new_items,
+            max_items,
+            ..plan.rules
+        };
+        plan.reviewer.clone_from(&self.reviewer);
+    }
+}
+
+impl<'a> SlotsDriver<'a> {
     /// Prepares to carry out a run. A resumed one uses its own prompts, except for those that the user names now.
     pub fn open(
         site: Site<'a>,
@@ -75,34 +110,31 @@ impl<'a> SlotDrive<'a> {
         named_now: &[Key],
     ) -> Result<Self, DriveError> {
         launch.report(&site);
-        let Launch { project, loaded, id, opening, .. } = launch;
-        let drive = SlotDrive::new(site, project, loaded.clone(), queue, id, *opening, named_now)?;
-        launch.keep_request(drive.site.world)?;
-        Ok(drive)
+        let driver = SlotsDriver::new(site, launch, queue, named_now)?;
+        launch.keep_request(driver.site.world)?;
+        Ok(driver)
     }
 
     fn new(
         site: Site<'a>,
-        project: &'a Project,
-        loaded: Loaded,
+        launch: &'a Launch,
         queue: &'a dyn Queue,
-        run: &RunId,
-        opening: Opening,
         named_now: &[Key],
     ) -> Result<Self, DriveError> {
-        let world = site.world;
+        let Launch { project, id: run, opening, .. } = launch;
+        let (opening, loaded, world) = (*opening, launch.loaded.clone(), site.world);
         let read = project.slot_prompts(&loaded, &*world.disk);
         let read = match opening {
-            // Nothing is left behind by a run that cannot begin.
+            // A run that cannot begin leaves nothing behind.
             Opening::Begin => Ok(read?),
             Opening::Resume => read,
         };
         if opening == Opening::Begin {
             let has_prompt = read.as_ref().is_ok_and(|read| read.reviewer.is_some());
-            preflight::check(project, &loaded, rules(&loaded, has_prompt).review, world)?;
+            check_agents(project, &loaded, rules(&loaded, has_prompt).review, world)?;
         }
         let reviewer = ReviewSandbox::choose(Some(loaded.plan.slots.sandbox), world)?;
-        let grounds = Grounds::find(project, &loaded, world)?;
+        let worktrees = SlotWorktrees::find(project, &loaded, world)?;
         let dir = site.state_dir.run(Kind::Slots, run);
         let place = RunPlace { dir: &dir, run: run.as_str(), world };
         let lock = RunLock::take(place)?;
@@ -110,15 +142,14 @@ impl<'a> SlotDrive<'a> {
             Opening::Begin => Harness::begin(site.journal, place, lock)?,
             Opening::Resume => Harness::resume(site.journal, place, lock, site.trust)?,
         };
-        same_source(harness.fold(), &loaded.plan.slots)?;
-        let recorded = harness.fold().prompts.as_ref();
-        let prompts = RunPrompts::of(recorded, read, named_now)?;
+        check_source(harness.fold(), &loaded.plan.slots)?;
+        let prompts = RunPrompts::of(harness.fold().prompts.as_ref(), read, named_now)?;
         let has_prompt = prompts.in_force.reviewer_prompt.is_some();
-        preflight::check(project, &loaded, rules(&loaded, has_prompt).review, world)?;
+        check_agents(project, &loaded, rules(&loaded, has_prompt).review, world)?;
         if !world.spawner.is_simulated() {
             sweep(site.state_dir, world);
         }
-        Ok(SlotDrive {
+        Ok(SlotsDriver {
             claims: Claims::new(queue, world),
             harness: Mutex::new(harness),
             site,
@@ -127,21 +158,16 @@ impl<'a> SlotDrive<'a> {
             loaded,
             prompts,
             dir,
-            grounds,
+            worktrees,
             reviewer,
-            asked: None,
+            last_read: None,
             opening,
         })
     }
 
-    /// Carries the run out to its end, or until it is interrupted.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be carried on. Everything that happened is on record, and the run can be taken
-    /// up again.
+    /// Carries the run out to its end, or until it is interrupted. After an error it can be resumed.
     pub fn run(mut self) -> Result<Slots, DriveError> {
-        self.take_up()?;
+        self.record_resumption()?;
         loop {
             if self.site.interrupts.first().is_some() {
                 break;
@@ -150,7 +176,7 @@ impl<'a> SlotDrive<'a> {
                 Step::Start => self.start()?,
                 Step::Open { .. } => {
                     self.reload()?;
-                    // By the settings as they are now it may be over.
+                    // By the settings as they are now the run may have ended.
                     if let Step::Open { iteration, slots } = self.step() {
                         self.open_iteration(iteration, &slots)?;
                     }
@@ -168,10 +194,119 @@ impl<'a> SlotDrive<'a> {
         self.look(|slots| next_step(slots, &self.rules()))
     }
 
+    fn start(&self) -> Result<(), DriveError> {
+        let plan = &self.loaded.plan.slots;
+        let rules = self.rules();
+        let start = SlotRunStart {
+            iterations: rules.iterations.unwrap_or(0),
+            parallel_agents: rules.parallel_agents,
+            review: rules.review == Review::On,
+            max_fix_attempts: rules.max_fix_attempts,
+            source: plan.source.into(),
+            isolation: self.worktrees.isolation.into(),
+            stop_marker: plan.stop_marker.clone().unwrap_or_default(),
+            queue_mark: Some(self.queue.mark()?),
+        };
+        self.append(0, |heading| vec![start.record(heading)])?;
+        self.record_prompts()?;
+        self.report_beginning();
+        Ok(())
+    }
+
+    /// Records that a run is resumed, and releases what its last harness claimed and did not record. A run of
+    /// which nothing is proven begins again instead.
+    fn record_resumption(&mut self) -> Result<(), DriveError> {
+        let is_over = self.look(|slots| slots.start.is_some() && !slots.status().can_resume());
+        if self.opening == Opening::Begin || is_over {
+            return Ok(());
+        }
+        let open: Vec<String> =
+            self.look(|slots| slots.open().map(|slot| slot.start.actor.clone()).collect());
+        let run = self.id();
+        let is_dead = |name: &str| claims::is_of(name, &run) && !open.iter().any(|at| at == name);
+        self.queue.release_all(&is_dead, &format!("run {run} was cut off"))?;
+        if self.look(|slots| slots.start.is_none()) {
+            return Ok(());
+        }
+        let resume = SlotRunResume { resumed_from_iteration: self.look(Slots::iteration) };
+        self.append(0, |heading| vec![resume.record(heading)])?;
+        self.record_prompts()?;
+        self.report_beginning();
+        self.compare_prompts();
+        Ok(())
+    }
+
+    /// Records the prompts that the run uses, unless they are on record.
+    fn record_prompts(&self) -> Result<(), DriveError> {
+        let prompts = &self.prompts.in_force;
+        if self.look(|slots| slots.prompts.as_ref() == Some(prompts)) {
+            return Ok(());
+        }
+        self.append(0, |heading| vec![prompts.record(heading)])
+    }
+
+    /// Reports prompt files that differ from what the run uses.
+    fn compare_prompts(&mut self) {
+        let read = self.project.slot_prompts(&self.loaded, &*self.site.world.disk);
+        self.prompts.changes(read).iter().for_each(|change| self.site.note(change));
+    }
+
+    fn report_beginning(&self) {
+        let rules = self.rules();
+        self.look(|slots| self.report(SlotProgress::Began(slots, &rules)));
+        if rules.review == Review::NoPrompt {
+            self.site.note("there is no reviewer prompt, so nothing is reviewed");
+        }
+        self.report_worktrees();
+    }
+
+    fn report_worktrees(&self) {
+        let review = self.rules().review;
+        self.worktrees.notes(review).iter().for_each(|note| self.site.note(note));
+        let is_shared = self.worktrees.isolation == Isolation::Shared
+            && self.loaded.plan.slots.rules.parallel_agents > 1;
+        if review == Review::On && is_shared && !self.reviewer.is_of_kernel() {
+            self.site.note(
+                "several slots work in one tree and no sandbox holds reviewers, so nothing keeps them from changing it",
+            );
+        }
+    }
+
+    /// Reads the settings again before an iteration. Where an agent left settings that cannot be used, the last
+    /// good ones stay in force: the rest of the queue does not wait for the user.
+    fn reload(&mut self) -> Result<(), DriveError> {
+        let (project, world) = (self.project, self.site.world);
+        let in_force = Criteria::of(&self.loaded.plan.slots);
+        let placing = |plan: &SlotsPlan| (plan.isolation, plan.rules.parallel_agents);
+        let placed = placing(&self.loaded.plan.slots);
+        match project.load(&*world.disk) {
+            Ok(loaded) => self.loaded = loaded,
+            Err(error) => self.site.note(&format!(
+                "the run keeps the settings that it had, as these cannot be used: {error}"
+            )),
+        }
+        self.compare_prompts();
+        let read = Criteria::of(&self.loaded.plan.slots);
+        in_force.enforce(&mut self.loaded.plan.slots);
+        check_agents(project, &self.loaded, self.rules().review, world)?;
+        if placed != placing(&self.loaded.plan.slots) {
+            let found = SlotWorktrees::find(project, &self.loaded, world)?;
+            self.worktrees = found.with_settings_of(&self.worktrees);
+            self.report_worktrees();
+        }
+        if read != in_force && self.last_read.as_ref() != Some(&read) {
+            self.site.note(
+                "the settings of reviews or the limits of items changed; this run uses those that it began with",
+            );
+        }
+        self.last_read = Some(read);
+        Ok(())
+    }
+
     /// What decisions depend on, by the settings and prompts as they were last read.
     fn rules(&self) -> SlotRules {
         let rules = rules(&self.loaded, self.prompts.in_force.reviewer_prompt.is_some());
-        SlotRules { commit: self.grounds.commits(rules.commit), ..rules }
+        SlotRules { commit: self.worktrees.commits(rules.commit), ..rules }
     }
 
     /// Claims items and begins an iteration with them; ends the run where there are none.
@@ -186,8 +321,8 @@ impl<'a> SlotDrive<'a> {
                 NewItems::Included => None,
             },
         });
-        let run = self.look(|slots| slots.id.clone());
-        let base = self.grounds.base(&run)?;
+        let run = self.id();
+        let base = self.worktrees.base(&run)?;
         self.claims.take(&run, numbers, &wanted)?;
         let mut starts = Vec::new();
         for number in numbers {
@@ -196,7 +331,7 @@ impl<'a> SlotDrive<'a> {
                 continue;
             }
             let item = item.unwrap_or_default();
-            let place = self.grounds.place(&self.slot_dir(iteration, *number), &run);
+            let place = self.worktrees.place(&self.dir.slot(iteration, *number), &run);
             starts.push(SlotStart {
                 slot: *number,
                 item_id: item.id,
@@ -212,14 +347,14 @@ impl<'a> SlotDrive<'a> {
             return self.finish_run(&finish);
         }
         self.report(SlotProgress::Iteration(iteration));
-        self.put(iteration, |heading| starts.iter().map(|start| start.record(heading)).collect())
+        self.append(iteration, |heading| starts.iter().map(|start| start.record(heading)).collect())
     }
 
-    /// Carries out slots together. One that could not be carried on stays unfinished, and the others go
-    /// on to their ends; the first failure is the one that the run ends with.
+    /// Carries out slots in parallel. One that could not be carried out stays unfinished, and the others continue
+    /// to their ends; the run ends with the first failure.
     fn carry_out(&self, iteration: u64, numbers: Vec<u64>) -> Result<(), DriveError> {
         let mut failed: Option<DriveError> = None;
-        let slot = |number| self.slot(iteration, number);
+        let slot = |number| SlotDriver::new(self, iteration, number).run();
         let ended = |end: Result<(), DriveError>| match (&failed, end) {
             (None, Err(error)) => failed = Some(error),
             // All slots have the same agents.
@@ -237,7 +372,7 @@ impl<'a> SlotDrive<'a> {
         } else {
             let (over, is_over) = mpsc::channel::<()>();
             thread::scope(|scope| {
-                // Claims are kept for as long as there is work, and no longer.
+                // Claims are renewed for as long as slots work, and no longer.
                 scope.spawn(move || self.claims.keep(&is_over));
                 together(numbers, slot, ended);
                 drop(over);
@@ -246,29 +381,78 @@ impl<'a> SlotDrive<'a> {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Whether other slots work where this one does, at this moment. None begins while it is at work.
-    fn is_shared(&self, slot: &Slot) -> bool {
-        let is_other = |other: &&Slot| {
-            other.start.slot != slot.start.slot && other.has_item() && other.start.branch.is_empty()
-        };
-        slot.start.branch.is_empty()
-            && self.look(|slots| slots.open().any(|other| is_other(&other)))
+    fn finish_iteration(&self, finished: &FinishedIteration) -> Result<(), DriveError> {
+        let finish = finished.finish();
+        self.append(finished.iteration, |heading| vec![finish.record(heading)])?;
+        self.report(SlotProgress::IterationFinished(finished));
+        Ok(())
     }
 
-    /// Whether other slots of the iteration work or worked in the directory of this one.
-    fn has_shared(&self, slot: &Slot) -> bool {
-        let is_other = |other: &Slot| {
-            other.iteration == slot.iteration
-                && other.start.slot != slot.start.slot
-                && other.has_item()
-                && other.start.branch.is_empty()
-        };
-        slot.start.branch.is_empty() && self.look(|slots| slots.slots.iter().any(is_other))
+    /// Records that the run ends. Where no item is left to claim, items that no run works on are reported.
+    fn finish_run(&self, finish: &SlotRunFinish) -> Result<(), DriveError> {
+        self.append(0, |heading| vec![finish.record(heading)])?;
+        if let Err(error) = self.worktrees.forget(&self.id()) {
+            self.site.note(&error.to_string());
+        }
+        if finish.reason == End::NoItems {
+            self.report_new_items();
+            // The run has ended, whatever fails here.
+            match unfinished_slots(&self.site) {
+                Ok(runs) => self.report_held_items(&runs),
+                Err(error) => self.site.note(&error.to_string()),
+            }
+        }
+        Ok(())
     }
 
-    /// Where the files of a slot are.
-    fn slot_dir(&self, iteration: u64, number: u64) -> RunDir {
-        self.dir.slot(iteration, number)
+    /// Names items that were added during the run and left in the queue.
+    fn report_new_items(&self) {
+        let mark = self.look(|slots| slots.start.as_ref()?.queue_mark.clone());
+        let Some(mark) = mark.filter(|_| self.rules().new_items == NewItems::Excluded) else {
+            return;
+        };
+        match self.queue.added_since(&mark) {
+            Ok(added) if added.is_empty() => {}
+            Ok(added) => {
+                let mut named: Vec<&str> = added.iter().map(String::as_str).take(NAMED).collect();
+                if added.len() > NAMED {
+                    named.push("...");
+                }
+                self.site.note(&format!(
+                    "added during this run and left for the next one: {}; `slots.include_new = true` takes such items at once",
+                    named.join(", ")
+                ));
+            }
+            Err(error) => self.site.note(&error.to_string()),
+        }
+    }
+
+    /// Names items held by unfinished runs. The queue does not give them to another worker before the claim has
+    /// expired, or at all.
+    fn report_held_items(&self, runs: &[Slots]) {
+        let source = self.loaded.plan.slots.source;
+        let is_of_queue =
+            |run: &&Slots| run.start.as_ref().is_some_and(|start| start.source == source);
+        let is_held = |slot: &Slot| {
+            self.queue.show(&slot.start.item_id).is_ok_and(|item| {
+                item.status == Status::InWork && item.owner.as_ref() == Some(&slot.start.actor)
+            })
+        };
+        let mut seen = BTreeSet::new();
+        for run in runs.iter().filter(is_of_queue) {
+            for slot in run.open().filter(|slot| slot.has_item()) {
+                let (run, item) = (&run.id, &slot.start.item_id);
+                if seen.insert(item) && is_held(slot) {
+                    self.site.note(&format!(
+                        "{item} is held by the unfinished run '{run}': resume it with `autoloop slots --resume={run}`"
+                    ));
+                }
+            }
+        }
+    }
+
+    fn id(&self) -> String {
+        self.look(|slots| slots.id.clone())
     }
 
     fn report(&self, progress: SlotProgress<'_>) {
@@ -283,24 +467,24 @@ impl<'a> SlotDrive<'a> {
         self.harness.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts records on record; those of an iteration under its number. What agents wrote in the name of
-    /// the harness meanwhile is refused before.
-    fn put(
+    /// Appends records; those of an iteration under its number. What agents wrote in the name of the harness
+    /// meanwhile is refused first.
+    fn append(
         &self,
         iteration: u64,
         records: impl FnOnce(&Heading) -> Vec<Record>,
     ) -> Result<(), DriveError> {
         let mut harness = self.harness();
         let heading = self.heading(&harness, iteration);
-        let durability = super::durability(&self.loaded.plan);
+        let durability = durability(&self.loaded.plan);
         let note = harness.append_refusing(durability, &heading, &records(&heading))?;
         drop(harness);
         note.iter().for_each(|note| self.site.note(note));
         Ok(())
     }
 
-    /// Mentions what is only for people who watch.
-    fn mention(
+    /// Appends a record that only views use.
+    fn append_quietly(
         &self,
         iteration: u64,
         record: impl FnOnce(&Heading) -> Record,
@@ -308,25 +492,60 @@ impl<'a> SlotDrive<'a> {
         let mut harness = self.harness();
         let record = record(&self.heading(&harness, iteration));
         // The next records bring it to the disk.
-        harness.append_quietly(Durability::Cached, |_| vec![record.clone().into()])?;
-        Ok(())
+        harness.append_quietly(Durability::Cached, |_| vec![record.clone().into()])
     }
 
     fn heading(&self, harness: &Harness<'_, Slots>, iteration: u64) -> Heading {
         let iteration = if iteration == 0 { String::new() } else { iteration.to_string() };
         harness.heading(iteration, self.site.world.clock.now())
     }
-
-    fn make_dir(&self, dir: &std::path::Path) -> Result<(), DriveError> {
-        create_dirs(dir, self.site.world)
-    }
 }
 
-/// What decisions depend on.
 fn rules(loaded: &Loaded, has_reviewer_prompt: bool) -> SlotRules {
     let rules = loaded.plan.slots.rules;
     match (rules.review, has_reviewer_prompt) {
         (Review::On, false) => SlotRules { review: Review::NoPrompt, ..rules },
         _ => rules,
     }
+}
+
+/// A run is resumed with the queue that it began with: the items that it holds are there.
+fn check_source(slots: &Slots, plan: &SlotsPlan) -> Result<(), DriveError> {
+    match &slots.start {
+        Some(start) if start.source != plan.source => Err(DriveError::OtherSource {
+            run: slots.id.clone(),
+            began: start.source.clone(),
+            now: plan.source,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Looks up the programs of the agents of slots, as seen from the project. A missing one is a mistake in the settings and
+/// no failed work: it is reported before anything is recorded.
+fn check_agents(
+    project: &Project,
+    loaded: &Loaded,
+    review: Review,
+    world: &World,
+) -> Result<(), DriveError> {
+    let check = |backend, phase| {
+        look_up(backend, &project.dir, world).map_err(|why| agent_missing(loaded, phase, why))
+    };
+    check(&loaded.plan.backend, Phase::Implement)?;
+    match review {
+        Review::On => check(&loaded.plan.slots.reviewer, Phase::Review),
+        Review::Off | Review::NoPrompt => Ok(()),
+    }
+}
+
+/// The program of the agent of a phase is missing; names the setting.
+fn agent_missing(loaded: &Loaded, phase: Phase, why: String) -> DriveError {
+    let settings = &loaded.settings;
+    let has_own = settings.origin(Key::SlotsReviewerCommand) != Origin::Default;
+    let key = match phase {
+        Phase::Review if has_own => Key::SlotsReviewerCommand,
+        _ => Key::BackendCommand,
+    };
+    LaunchError::NoAgent { why, setting: format!("{key} ({})", settings.provenance(key)) }.into()
 }

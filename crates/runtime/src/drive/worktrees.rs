@@ -1,11 +1,10 @@
-//! Working trees beside the project, in each of which somebody works alone, and the way back from them.
+//! Worktrees of branches and slots, and how their work is merged back.
 //!
-//! Whoever worked in a tree may have done anything to it, so nothing in it is believed: neither that it
-//! is where it was made, nor that it is on its own branch. Work comes back in two steps, which branches
-//! of waves and slots share: what is left in the tree becomes commits on its branch, where it is kept; and its
-//! files, as one tree object, become a commit that is merged into the project. Only the tree object that was
-//! reviewed is merged, or that an agent left when it ended. What is in the tree alone keeps the tree from being
-//! taken away.
+//! An agent may have done anything to its worktree, so nothing in it is believed: neither that it is where it was
+//! made, nor that it is on its own branch. Work is merged back in two steps: what is left in the worktree becomes
+//! commits on its branch, where it is kept; and its files, as one tree object, become a commit that is merged into the
+//! project. Only the tree object that was reviewed is merged, or that an agent left when it ended. A worktree with
+//! files that are not committed is not removed.
 
 use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
@@ -16,52 +15,53 @@ use crate::git::{Change, CommittedWork, GitError, MergeBack, Repository, WorkBra
 use crate::layout;
 use crate::world::World;
 
-/// Where the trees of a project come from, and where the work in them goes.
+/// The worktrees of a project.
 #[derive(Clone)]
-pub(super) struct Trees {
+pub(super) struct Worktrees {
     repository: Repository,
-    /// The state directory, which they are in.
+    /// Contains the worktrees.
     state_dir: PathBuf,
-    /// Where it is below the top, if it is. What is in it is never committed.
+    /// The same as seen from the top of the repository, if it is below. Its files are never committed.
     state: Option<PathBuf>,
 }
 
-/// A tree, as it is on record.
+/// A worktree, as it is on record.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plot<'p> {
-    /// The directory of whoever works there: the tree is in it, and other files are beside that.
+pub(super) struct WorktreeSpec<'p> {
+    /// The directory of its branch or slot, which contains the worktree and other files.
     pub(super) dir: &'p Path,
-    /// Its branch.
     pub(super) branch: &'p str,
     /// The commit that the branch began at.
     pub(super) base: &'p str,
 }
 
-/// Work that has ended.
+/// Finished work in a worktree.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Work<'w> {
-    /// Where it was done.
-    pub(super) plot: Plot<'w>,
-    /// What is said in the commit of what was not committed.
+    pub(super) worktree: WorktreeSpec<'w>,
+    /// The message of the commit of what was not committed.
     pub(super) left: &'w str,
-    /// What is said in the commit that merges it.
+    /// The message of the merge commit.
     pub(super) merge: &'w str,
     /// The only tree object that may be merged; `None` where any may.
     pub(super) tree: Option<&'w str>,
-    /// Why it is only kept and not wanted, if that is so.
+    /// Why it is only kept and not merged, if that is so.
     pub(super) failure: Option<&'w str>,
 }
 
-impl Plot<'_> {
-    /// The top of the tree.
-    fn tree(&self) -> PathBuf {
-        tree_dir(self.dir)
+impl WorktreeSpec<'_> {
+    fn top(&self) -> PathBuf {
+        top_in(self.dir)
     }
 }
 
-impl Trees {
+impl Worktrees {
     /// Finds the repository of a project.
-    pub(super) fn find(project: &Path, state_dir: &Path, world: &World) -> Result<Trees, GitError> {
+    pub(super) fn find(
+        project: &Path,
+        state_dir: &Path,
+        world: &World,
+    ) -> Result<Worktrees, GitError> {
         let found = Repository::find(project, world)?;
         let repository = found.ok_or_else(|| GitError::Outside(project.to_owned()))?;
         // The state directory may not be there yet, but the one that holds it is.
@@ -72,65 +72,63 @@ impl Trees {
         let below =
             real.and_then(|dir| dir.strip_prefix(repository.top()).ok().map(Path::to_owned));
         let state = below.filter(|dir| !dir.as_os_str().is_empty());
-        Ok(Trees { repository, state_dir: state_dir.to_owned(), state })
+        Ok(Worktrees { repository, state_dir: state_dir.to_owned(), state })
     }
 
-    /// The same with the settings of git that held when others were found.
-    pub(super) fn with_settings_of(self, earlier: &Trees) -> Trees {
-        Trees { repository: self.repository.with_settings_of(&earlier.repository), ..self }
+    /// The same with git settings that were found earlier.
+    pub(super) fn with_settings_of(self, earlier: &Worktrees) -> Worktrees {
+        Worktrees { repository: self.repository.with_settings_of(&earlier.repository), ..self }
     }
 
     pub(super) fn repository(&self) -> &Repository {
         &self.repository
     }
 
-    /// The commit that work begins at.
     pub(super) fn base(&self) -> Result<String, GitError> {
         self.repository.base()
     }
 
-    /// The tree of the project itself.
     pub(super) fn project(&self) -> Result<Worktree, GitError> {
         self.repository.worktree(self.repository.top())
     }
 
-    /// What is in a tree and no part of the work.
+    /// Files in a worktree that are not part of the work.
     pub(super) fn except(&self) -> Vec<&Path> {
         self.state.as_deref().into_iter().collect()
     }
 
-    /// Where somebody works who has a tree in a directory.
+    /// The directory of the project in the worktree of a branch or slot.
     pub(super) fn place(&self, dir: &Path) -> PathBuf {
-        tree_dir(dir).join(self.repository.prefix()).components().collect()
+        top_in(dir).join(self.repository.prefix()).components().collect()
     }
 
-    /// Has git know of a tree, before anybody works in one.
-    pub(super) fn register(&self, plot: &Plot<'_>) -> Result<(), GitError> {
-        self.make_way(plot.dir)?;
-        self.repository.register_worktree(&plot.tree(), plot.branch, plot.base)
+    /// Registers a worktree with git before an agent works in any of them.
+    pub(super) fn register(&self, worktree: &WorktreeSpec<'_>) -> Result<(), GitError> {
+        self.make_way(worktree.dir)?;
+        self.repository.register_worktree(&worktree.top(), worktree.branch, worktree.base)
     }
 
-    /// Gives a tree its files, or finds it as it was left, and says where to work in it.
-    pub(super) fn prepare(&self, plot: &Plot<'_>) -> Result<PathBuf, GitError> {
-        self.make_way(plot.dir)?;
-        self.repository.add_worktree(&plot.tree(), plot.branch, plot.base)?;
-        let place = self.place(plot.dir);
-        // The directory of the project may hold nothing that is committed.
+    /// Checks a worktree out, or finds it as it was left. Returns the directory to work in.
+    pub(super) fn prepare(&self, worktree: &WorktreeSpec<'_>) -> Result<PathBuf, GitError> {
+        self.make_way(worktree.dir)?;
+        self.repository.add_worktree(&worktree.top(), worktree.branch, worktree.base)?;
+        let place = self.place(worktree.dir);
+        // Where nothing in it is committed, git does not create it.
         fs::create_dir_all(&place).map_err(GitError::io("make", &place))?;
         Ok(place)
     }
 
-    /// A tree, if it is where we made it.
-    pub(super) fn tree(&self, plot: &Plot<'_>) -> Result<Worktree, GitError> {
-        self.check_way(plot.dir)?;
-        self.repository.worktree(&plot.tree())
+    /// Opens a worktree, if it is where it was made.
+    pub(super) fn tree(&self, worktree: &WorktreeSpec<'_>) -> Result<Worktree, GitError> {
+        self.check_way(worktree.dir)?;
+        self.repository.worktree(&worktree.top())
     }
 
-    /// Makes sure that no tree is made anew in the place of one that is none any more and has somebody's
-    /// files. One that git was kept from making has none yet.
-    pub(super) fn check_free(&self, plot: &Plot<'_>) -> Result<(), GitError> {
+    /// Fails if a directory with files is in the place of a worktree. One that git could not finish making has none
+    /// yet.
+    pub(super) fn check_free(&self, worktree: &WorktreeSpec<'_>) -> Result<(), GitError> {
         let is_file = |entry: DirEntry| entry.file_name() != ".git";
-        match self.tree(plot) {
+        match self.tree(worktree) {
             Err(GitError::NotATree(tree))
                 if fs::read_dir(&tree).is_ok_and(|found| found.flatten().any(is_file)) =>
             {
@@ -141,15 +139,14 @@ impl Trees {
     }
 
     /// Makes sure that a worktree can be made in a directory, and that `git add -A` in the project does not add
-    /// it, even where an agent removed the list that keeps the whole state directory out.
+    /// it, even where an agent removed the `.gitignore` of the state directory.
     fn make_way(&self, dir: &Path) -> Result<(), GitError> {
         self.check_way(dir)?;
         let top = self.repository.top();
         layout::prepare(&self.state_dir, top).map_err(GitError::io("make", &self.state_dir))
     }
 
-    /// Makes sure that a directory is where we made it. Behind a link we would commit and clear away
-    /// what is not ours.
+    /// Makes sure that no link leads to a directory: other files would be committed and removed behind it.
     fn check_way(&self, dir: &Path) -> Result<(), GitError> {
         let ours = dir.ancestors().take_while(|above| *above != self.state_dir);
         let is_link = |path: &&Path| path.symlink_metadata().is_ok_and(|found| found.is_symlink());
@@ -157,9 +154,8 @@ impl Trees {
         link.map_or(Ok(()), |link| Err(GitError::Link(link.to_owned())))
     }
 
-    /// Commits what somebody left and brings it back, if it is wanted. What git cannot do is an outcome
-    /// too, unless it is a matter of another moment.
-    pub(super) fn bring_back(&self, work: &Work<'_>) -> Result<Merge, GitError> {
+    /// Commits what was left and merges it back, unless the work failed. A permanent failure of git is an outcome.
+    pub(super) fn merge_back(&self, work: &Work<'_>) -> Result<Merge, GitError> {
         let brought = self.gather(work).and_then(|gathered| self.offer(work, &gathered));
         match brought {
             Err(error) if is_outcome(&error) => self.failed(work, &error),
@@ -167,33 +163,32 @@ impl Trees {
         }
     }
 
-    /// That work could not be brought back, and why.
     fn failed(&self, work: &Work<'_>, error: &GitError) -> Result<Merge, GitError> {
-        let branch = work.plot.branch;
+        let branch = work.worktree.branch;
         let commit = self.repository.tip(branch)?.unwrap_or_default();
         let failed = Merge::new(MergeOutcome::Failed, branch, &commit);
         Ok(Merge { detail: error.to_string(), ..failed })
     }
 
-    /// The files of a tree as a tree object.
+    /// The files of a worktree as a tree object.
     pub(super) fn capture(&self, tree: &Worktree, base: &str) -> Result<String, GitError> {
         Ok(tree.capture(base, &self.except())?.tree)
     }
 
-    /// The work in the tree of the project itself as a tree object.
+    /// The work in the project itself as a tree object.
     pub(super) fn capture_project(&self, checkpoint: &str) -> Result<String, GitError> {
         self.repository.work(checkpoint, &self.except())
     }
 
-    /// Commits what is left in a tree, if that is still there, so that it can be taken away. Work that was merged
-    /// as this tree object is not kept a second time.
+    /// Commits what is left in a worktree, if that still exists, so that it can be removed. Work that was merged as
+    /// this tree object is not kept a second time.
     pub(super) fn keep(&self, work: &Work<'_>, merged: Option<&str>) -> Result<(), GitError> {
-        let tree = work.plot.tree();
+        let tree = work.worktree.top();
         if !tree.exists() || self.repository.is_unfinished(&tree) {
             return Ok(());
         }
         if let Some(merged) = merged
-            && self.capture(&self.tree(&work.plot)?, work.plot.base)? == merged
+            && self.capture(&self.tree(&work.worktree)?, work.worktree.base)? == merged
         {
             return Ok(());
         }
@@ -201,13 +196,13 @@ impl Trees {
     }
 
     fn gather(&self, work: &Work<'_>) -> Result<CommittedWork, GitError> {
-        let Plot { branch, base, .. } = work.plot;
+        let WorktreeSpec { branch, base, .. } = work.worktree;
         let branch = WorkBranch { name: branch, base, message: work.left };
-        self.tree(&work.plot)?.commit_all(&branch, &self.except())
+        self.tree(&work.worktree)?.commit_all(&branch, &self.except())
     }
 
     fn offer(&self, work: &Work<'_>, gathered: &CommittedWork) -> Result<Merge, GitError> {
-        let Plot { branch, base, .. } = work.plot;
+        let WorktreeSpec { branch, base, .. } = work.worktree;
         let CommittedWork { tip, tree, unfinished } = gathered;
         let merge = |outcome, commit: &str| Merge {
             tree: tree.clone(),
@@ -242,9 +237,9 @@ impl Trees {
         }
     }
 
-    /// What is said in the commit of work, with what its agent said in commits of its own.
+    /// The message of the commit of work, with the subjects of its agent's own commits.
     fn message(&self, work: &Work<'_>, tip: &str) -> Result<String, GitError> {
-        let mut subjects = self.repository.subjects(work.plot.base, tip)?;
+        let mut subjects = self.repository.subjects(work.worktree.base, tip)?;
         subjects.retain(|subject| !work.left.starts_with(&**subject));
         let listed: String = subjects.iter().map(|subject| format!("* {subject}\n")).collect();
         Ok(match listed.as_str() {
@@ -253,14 +248,14 @@ impl Trees {
         })
     }
 
-    /// Takes a tree away whose work is committed, unless something in it would be lost.
-    pub(super) fn clear(&self, plot: &Plot<'_>) -> Result<(), GitError> {
-        match self.tree(plot) {
+    /// Removes a worktree, unless files in it are not committed.
+    pub(super) fn clear(&self, worktree: &WorktreeSpec<'_>) -> Result<(), GitError> {
+        match self.tree(worktree) {
             // It was being removed.
-            Err(GitError::NotATree(_)) if !plot.tree().exists() => {}
+            Err(GitError::NotATree(_)) if !worktree.top().exists() => {}
             tree => self.check_committed(&tree?)?,
         }
-        self.repository.remove_worktree(&plot.tree())
+        self.repository.remove_worktree(&worktree.top())
     }
 
     fn check_committed(&self, tree: &Worktree) -> Result<(), GitError> {
@@ -270,8 +265,8 @@ impl Trees {
         }
     }
 
-    /// Deletes the branch of a tree that was taken away, if all of it is reachable from one of these
-    /// commits, or its files are those of the tree object that was merged.
+    /// Deletes the branch of a removed worktree, if all of it is reachable from one of these commits, or its files
+    /// are those of the tree object that was merged.
     pub(super) fn drop_branch(
         &self,
         branch: &str,
@@ -287,12 +282,12 @@ impl Trees {
     }
 }
 
-/// Whether an error is about a tree or what was made in it, and is told as what became of that.
+/// Whether an error is about a worktree or the work in it, and is recorded as the outcome of the merge.
 pub(super) fn is_outcome(error: &GitError) -> bool {
     use GitError::{Failed, Forged, Link, NotATree, Rewritten};
     matches!(error, Failed { .. } | Forged(_) | NotATree(_) | Link(_) | Rewritten { .. })
 }
 
-fn tree_dir(dir: &Path) -> PathBuf {
+fn top_in(dir: &Path) -> PathBuf {
     dir.join("tree")
 }

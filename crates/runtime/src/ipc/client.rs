@@ -11,7 +11,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use super::address::{self, Address};
 use super::protocol::{self, LARGEST_REQUEST, Request};
-use crate::complaint::Complaint;
+use crate::failure::Failure;
 use crate::journal::Spooled;
 use crate::memory::Change;
 
@@ -41,7 +41,7 @@ impl Client {
     }
 
     /// Has an event appended; returns what to print.
-    pub fn emit(&self, topic: &Topic, payload: Payload<'_>) -> Result<String, Complaint> {
+    pub fn emit(&self, topic: &Topic, payload: Payload<'_>) -> Result<String, Failure> {
         let bytes = match payload {
             Payload::Text(text) => text.len() as u64,
             Payload::File(_, bytes) => bytes,
@@ -50,11 +50,11 @@ impl Client {
     }
 
     /// Has memory changed; returns what to print.
-    pub fn change(&self, change: &Change) -> Result<String, Complaint> {
+    pub fn change(&self, change: &Change) -> Result<String, Failure> {
         self.ask(&Request::Change(change.clone()), Payload::Text(""))
     }
 
-    fn ask(&self, request: &Request, payload: Payload<'_>) -> Result<String, Complaint> {
+    fn ask(&self, request: &Request, payload: Payload<'_>) -> Result<String, Failure> {
         let request = protocol::encode_request(request).ok().flatten().ok_or_else(too_large)?;
         let mut stream = self.connect().map_err(|error| self.unreachable(&error))?;
         let sent = protocol::write_ticket(&mut stream, &self.ticket)
@@ -82,7 +82,7 @@ impl Client {
         Ok(UnixStream::from(socket))
     }
 
-    fn unreachable(&self, error: &io::Error) -> Complaint {
+    fn unreachable(&self, error: &io::Error) -> Failure {
         use io::ErrorKind::{ConnectionRefused, ConnectionReset, NotFound};
 
         let socket = self.socket.display();
@@ -92,7 +92,7 @@ impl Client {
             }
             _ => format!("the harness cannot be reached at {socket}: {error}"),
         };
-        Complaint::failed(format!("not stored: {message}"))
+        Failure::failed(format!("not stored: {message}"))
             .hint("AUTOLOOP_DOOR names the socket of a harness; it is there while the agent works")
     }
 }
@@ -100,14 +100,14 @@ impl Client {
 /// Why the request was not sent completely.
 enum SendError {
     Socket(io::Error),
-    Payload(Complaint),
+    Payload(Failure),
 }
 
-impl From<SendError> for Complaint {
+impl From<SendError> for Failure {
     fn from(error: SendError) -> Self {
         match error {
             SendError::Payload(complaint) => complaint,
-            SendError::Socket(error) => Complaint::failed(format!(
+            SendError::Socket(error) => Failure::failed(format!(
                 "not stored: the harness went away while it was told ({error})"
             )),
         }
@@ -122,7 +122,7 @@ fn send(stream: &mut UnixStream, payload: Payload<'_>) -> Result<(), SendError> 
         Payload::File(file, bytes) => (file, bytes),
     };
     let failed = |why: &dyn std::fmt::Display| {
-        SendError::Payload(Complaint::failed(format!(
+        SendError::Payload(Failure::failed(format!(
             "not stored: cannot read {}: {why}",
             file.path.display()
         )))
@@ -154,12 +154,12 @@ fn no_answer(error: &io::Error) -> String {
 }
 
 /// The request was sent, and may have been carried out.
-fn in_doubt(message: impl Into<String>) -> Complaint {
-    Complaint::failed(message)
+fn in_doubt(message: impl Into<String>) -> Failure {
+    Failure::failed(message)
         .hint("`autoloop inspect journal` and `autoloop memory list` show what was stored")
 }
 
-fn too_large() -> Complaint {
-    Complaint::usage(format!("not stored: it has more than {LARGEST_REQUEST} bytes"))
+fn too_large() -> Failure {
+    Failure::usage(format!("not stored: it has more than {LARGEST_REQUEST} bytes"))
         .hint("write it to a file of the project and remember where it is")
 }

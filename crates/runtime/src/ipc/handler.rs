@@ -7,8 +7,8 @@ use std::sync::Arc;
 use autoloop_core::record::Hole;
 use autoloop_core::topic::Topic;
 
-use crate::complaint::Complaint;
 use crate::emit::{Emitter, Event};
+use crate::failure::Failure;
 use crate::journal::Spooled;
 use crate::memory::{Change, Tiers};
 use crate::world::DiskFile;
@@ -35,7 +35,7 @@ impl Handler {
         topic: &str,
         payload: Received,
         dir: &Path,
-    ) -> Result<String, Complaint> {
+    ) -> Result<String, Failure> {
         let topic = checked(topic)?;
         let (payload, spooled) = match payload {
             Received::Short(text) => (text, None),
@@ -47,12 +47,12 @@ impl Handler {
         self.emitter.emit(Event { topic, payload, spooled })
     }
 
-    pub(super) fn change(&self, change: Change) -> Result<String, Complaint> {
+    pub(super) fn change(&self, change: Change) -> Result<String, Failure> {
         self.memory.change(change)
     }
 }
 
 /// A client that is this program has checked its topic already.
-pub(super) fn checked(topic: &str) -> Result<Topic, Complaint> {
-    Topic::check(topic).map_err(|error| Complaint::usage(error.to_string()))
+pub(super) fn checked(topic: &str) -> Result<Topic, Failure> {
+    Topic::check(topic).map_err(|error| Failure::usage(error.to_string()))
 }

@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 
 use serde::{Deserialize, Serialize};
 
-use crate::complaint::Complaint;
+use crate::failure::Failure;
 use crate::memory::Change;
 use crate::message;
 
@@ -50,7 +50,7 @@ pub(super) fn read_request(socket: &mut impl Read) -> io::Result<Option<Request>
 }
 
 /// What the client prints, or why the request was refused.
-pub(super) type Answer = Result<String, Complaint>;
+pub(super) type Answer = Result<String, Failure>;
 
 pub(super) fn write_answer(socket: &mut impl Write, answer: &Answer) -> io::Result<()> {
     message::write(socket, answer)
@@ -68,7 +68,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::complaint::Fault;
+    use crate::failure::FailureKind;
     use crate::memory::{Reach, Tier};
 
     fn said() -> impl Strategy<Value = Said> {
@@ -94,11 +94,15 @@ mod tests {
     }
 
     fn answer() -> impl Strategy<Value = Answer> {
-        let fault = prop::sample::select(vec![Fault::Failed, Fault::Usage, Fault::Refused]);
+        let kind = prop::sample::select(vec![
+            FailureKind::Failed,
+            FailureKind::Usage,
+            FailureKind::Refused,
+        ]);
         prop_oneof![
             any::<String>().prop_map(Ok),
-            (fault, any::<String>(), vec(any::<String>(), 0..3))
-                .prop_map(|(fault, message, hints)| Err(Complaint { fault, message, hints })),
+            (kind, any::<String>(), vec(any::<String>(), 0..3))
+                .prop_map(|(kind, message, hints)| Err(Failure { kind, message, hints })),
         ]
     }
 

@@ -12,8 +12,8 @@ use autoloop_core::duration;
 use super::handler::{Handler, Received, checked};
 use super::protocol::{self, Request};
 use super::{Ticket, Timeouts};
-use crate::complaint::Complaint;
 use crate::emit::LARGEST_PAYLOAD;
+use crate::failure::Failure;
 use crate::sandbox::unnamed_file;
 use crate::world::Clock;
 
@@ -38,7 +38,7 @@ enum SessionError {
     /// Nothing arrived in time, or a malformed message did.
     Socket(io::Error),
     /// The request was refused, or failed.
-    Refused(Complaint),
+    Refused(Failure),
 }
 
 impl From<io::Error> for SessionError {
@@ -47,8 +47,8 @@ impl From<io::Error> for SessionError {
     }
 }
 
-impl From<Complaint> for SessionError {
-    fn from(complaint: Complaint) -> Self {
+impl From<Failure> for SessionError {
+    fn from(complaint: Failure) -> Self {
         SessionError::Refused(complaint)
     }
 }
@@ -94,7 +94,7 @@ impl Service {
         if bytes > LARGEST_PAYLOAD {
             let message =
                 format!("the payload has {bytes} bytes; it has at most {LARGEST_PAYLOAD}");
-            return Err(Complaint::usage(message)
+            return Err(Failure::usage(message)
                 .hint("emit the path of a file instead of its text")
                 .into());
         }
@@ -135,12 +135,12 @@ impl Service {
         Ok(())
     }
 
-    fn no_room(&self, error: &io::Error) -> Complaint {
+    fn no_room(&self, error: &io::Error) -> Failure {
         let dir = self.dir.display();
-        Complaint::failed(format!("not stored: the payload cannot be kept in {dir}: {error}"))
+        Failure::failed(format!("not stored: the payload cannot be kept in {dir}: {error}"))
     }
 
-    fn not_received(&self, error: &io::Error) -> Complaint {
+    fn not_received(&self, error: &io::Error) -> Failure {
         use io::ErrorKind::{TimedOut, WouldBlock};
 
         let message = match error.kind() {
@@ -151,16 +151,16 @@ impl Service {
             }
             _ => format!("the harness did not understand: {error}"),
         };
-        Complaint::failed(format!("not stored: {message}"))
+        Failure::failed(format!("not stored: {message}"))
     }
 }
 
-fn without_ticket(sent: &[u8]) -> Complaint {
+fn without_ticket(sent: &[u8]) -> Failure {
     let message = match sent {
         [] => "not stored: the harness wants to see a ticket, and AUTOLOOP_TICKET is not set",
         _ => "not stored: what AUTOLOOP_TICKET holds is not the ticket for this harness",
     };
-    Complaint::refused(message)
+    Failure::refused(message)
         .hint("leave AUTOLOOP_DOOR and AUTOLOOP_TICKET as they were when you were started")
 }
 
@@ -173,7 +173,7 @@ fn same_user(stream: &UnixStream) -> Result<(), SessionError> {
         return Ok(());
     }
     let message = format!("not stored: this is user {theirs}; the harness listens to user {ours}");
-    Err(Complaint::refused(message).into())
+    Err(Failure::refused(message).into())
 }
 
 /// Elsewhere there is no sandbox, and the mode of the socket keeps other users away.

@@ -1,56 +1,45 @@
-//! What can be done to memory: add to it, hide something in it, give an entry to the project.
+//! Changes of memory: add, remove and promote entries.
 
 use autoloop_core::memory::{BadEntry, Entry, Fate, LONGEST_TEXT, Memory, Said};
 use serde::{Deserialize, Serialize};
 
-use super::fault::not_stored;
+use super::tiers::not_stored;
 use super::{Tier, Tiers};
-use crate::complaint::Complaint;
+use crate::failure::Failure;
 
 const LOOK: &str = "`autoloop memory list` shows what there is";
 
 /// A change of memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change {
-    /// Something is to be remembered.
     Add {
-        /// What.
         said: Said,
-        /// For whom.
         reach: Reach,
     },
-    /// An entry is not wanted any more.
     Remove {
-        /// Its name.
         id: String,
-        /// Where it is, should both tiers have one of this name; the run's then, if nobody says.
+        /// Where it is; `None` prefers the run.
         tier: Option<Tier>,
-        /// Why it is not wanted.
         reason: String,
     },
-    /// An entry of the run is to be the project's.
+    /// Moves an entry of the run to the project.
     Promote {
-        /// Its name.
         id: String,
     },
 }
 
-/// For whom something is remembered.
+/// Which runs an entry is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reach {
-    /// For the run, where there is one; but how somebody wants things done is for all runs.
+    /// The current run, if there is one. Preferences are for all runs in any case.
     Usual,
-    /// For all runs of the project.
+    /// All runs of the project.
     Project,
 }
 
 impl Tiers {
-    /// Makes a change, and says what became of it.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be meant, when the entry is not there, and when it could not be stored.
-    pub fn change(&self, change: Change) -> Result<String, Complaint> {
+    /// Makes a change. Returns a message about it.
+    pub fn change(&self, change: Change) -> Result<String, Failure> {
         match change {
             Change::Add { said, reach } => self.remember(said, reach),
             Change::Remove { id, tier, reason } => {
@@ -66,7 +55,7 @@ impl Tiers {
         }
     }
 
-    fn remember(&self, said: Said, reach: Reach) -> Result<String, Complaint> {
+    fn remember(&self, said: Said, reach: Reach) -> Result<String, Failure> {
         let said = said.checked()?;
         let is_for_all = reach == Reach::Project || matches!(said, Said::Preference { .. });
         let (tier, file) = match &self.run {
@@ -80,20 +69,20 @@ impl Tiers {
         Ok(format!("added {id} to {tier} memory"))
     }
 
-    /// Where an entry is: the run comes first, should both tiers have one of this name.
-    fn tier_of(&self, id: &str) -> Result<Tier, Complaint> {
+    /// Where an entry is; in the run, if both tiers have one of this id.
+    fn tier_of(&self, id: &str) -> Result<Tier, Failure> {
         let (project, run) = (self.read(Tier::Project)?, self.read(Tier::Run)?);
         match (run.fate(id), project.fate(id)) {
             (Fate::Live(_), _) | (Fate::Gone, Fate::Unknown) => Ok(Tier::Run),
             (_, Fate::Live(_) | Fate::Gone) => Ok(Tier::Project),
             (Fate::Unknown, Fate::Unknown) => {
-                Err(Complaint::failed(format!("there is no entry '{id}' in memory")).hint(LOOK))
+                Err(Failure::failed(format!("there is no entry '{id}' in memory")).hint(LOOK))
             }
         }
     }
 
     /// Puts a tombstone on a live entry.
-    fn bury(&self, tier: Tier, id: &str, reason: &str) -> Result<(), Complaint> {
+    fn bury(&self, tier: Tier, id: &str, reason: &str) -> Result<(), Failure> {
         let Some(file) = self.file(tier) else { return Err(not_there(Fate::Unknown, tier, id)) };
         let author = self.author(tier)?;
         let mut problem = None;
@@ -110,13 +99,13 @@ impl Tiers {
         problem.map_or(Ok(()), Err)
     }
 
-    fn promote(&self, id: &str) -> Result<String, Complaint> {
+    fn promote(&self, id: &str) -> Result<String, Failure> {
         let memory = self.read(Tier::Run)?;
         let entry = match memory.fate(id) {
             Fate::Live(entry) => entry,
             fate => return Err(not_there(fate, Tier::Run, id)),
         };
-        // The copy comes first: a crash in between leaves the entry in both tiers, and in none never.
+        // The copy comes first: a crash in between leaves the entry in both tiers, never in none.
         let mut author = self.author(Tier::Project)?;
         author.source = format!("promoted {id} {}", entry.source).trim_end().to_owned();
         let mut known = None;
@@ -131,22 +120,22 @@ impl Tiers {
     }
 }
 
-/// What an earlier attempt, which did not come to its end, has left in the project.
+/// The copy that an interrupted attempt left in the project.
 fn copy_of<'a>(project: &'a Memory, entry: &Entry, source: &str) -> Option<&'a Entry> {
     project.live().into_iter().find(|copy| copy.said == entry.said && copy.source == source)
 }
 
-fn not_there(fate: Fate<'_>, tier: Tier, id: &str) -> Complaint {
+fn not_there(fate: Fate<'_>, tier: Tier, id: &str) -> Failure {
     let complaint = match fate {
-        Fate::Gone => Complaint::failed(format!("'{id}' was removed from {tier} memory already")),
-        _ => Complaint::failed(format!("there is no entry '{id}' in {tier} memory")),
+        Fate::Gone => Failure::failed(format!("'{id}' was removed from {tier} memory already")),
+        _ => Failure::failed(format!("there is no entry '{id}' in {tier} memory")),
     };
     complaint.hint(LOOK)
 }
 
-impl From<BadEntry> for Complaint {
+impl From<BadEntry> for Failure {
     fn from(bad: BadEntry) -> Self {
-        let complaint = Complaint::usage(bad.to_string());
+        let complaint = Failure::usage(bad.to_string());
         match bad.hint() {
             Some(hint) => complaint.hint(hint),
             None => complaint,

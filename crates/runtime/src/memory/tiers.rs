@@ -1,22 +1,19 @@
-//! The two tiers of memory, and who adds to them.
+//! The two tiers of memory: of the project and of a run.
 
 use std::fmt;
+use std::path::Path;
 
 use autoloop_core::memory::{Memory, Places};
 use serde::{Deserialize, Serialize};
 
-use super::fault::not_read;
 use super::{Author, MemoryFile};
-use crate::complaint::Complaint;
-use crate::journal::FileSettings;
+use crate::failure::Failure;
+use crate::journal::{AppendError, FileSettings, ReadError, Unsuitable};
 use crate::world::World;
 
-/// One of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Tier {
-    /// The memory of the project.
     Project,
-    /// The memory of a run.
     Run,
 }
 
@@ -37,15 +34,13 @@ pub struct Tiers {
 }
 
 impl Tiers {
-    /// The tiers at these places.
     pub fn at(places: Places, world: &World, settings: FileSettings) -> Tiers {
         let file = |path| MemoryFile::new(path, world, settings);
         let run = places.run.map(file);
         Tiers { project: file(places.project), run, source: String::new() }
     }
 
-    /// The same, for somebody who adds to them: an agent in an iteration of a run, a run as such, or
-    /// nobody in particular.
+    /// Sets the source of what is added: an iteration of a run, a run, or none.
     #[must_use]
     pub fn for_author(mut self, run: Option<&str>, iteration: Option<&str>) -> Tiers {
         self.source = match (run, iteration) {
@@ -56,7 +51,6 @@ impl Tiers {
         self
     }
 
-    /// The file of a tier, if there is one.
     pub fn file(&self, tier: Tier) -> Option<&MemoryFile> {
         match tier {
             Tier::Project => Some(&self.project),
@@ -64,25 +58,49 @@ impl Tiers {
         }
     }
 
-    /// What is in a tier; nothing where there is no file.
-    ///
-    /// # Errors
-    ///
-    /// When there is one that cannot be read.
-    pub fn read(&self, tier: Tier) -> Result<Memory, Complaint> {
+    /// The contents of a tier; empty where there is no file.
+    pub fn read(&self, tier: Tier) -> Result<Memory, Failure> {
         match self.file(tier) {
             Some(file) => file.read().map_err(not_read),
             None => Ok(Memory::default()),
         }
     }
 
-    /// Who adds to a tier. Names that the other tier has are left to it, as far as can be seen: so a
-    /// name means one entry.
-    pub(super) fn author(&self, tier: Tier) -> Result<Author, Complaint> {
+    /// The author of additions to a tier. It skips the ids of the other tier, so that an id means one entry.
+    pub(super) fn author(&self, tier: Tier) -> Result<Author, Failure> {
         let other = match tier {
             Tier::Project => self.read(Tier::Run)?,
             Tier::Run => self.read(Tier::Project)?,
         };
         Ok(Author { source: self.source.clone(), first_number: other.next_number() })
     }
+}
+
+/// A failed addition. A memory file is written like a journal, but messages must not call it one.
+pub(super) fn not_stored(error: AppendError) -> Failure {
+    match error {
+        AppendError::Unsuitable { path, why } => unsuitable("not stored: ", &path, why),
+        AppendError::Locked { holder: None, .. } => Failure::failed(format!("not stored: {error}"))
+            .hint("`lsof` on the file shows who has it open"),
+        error => error.into(),
+    }
+}
+
+fn not_read(error: ReadError) -> Failure {
+    match error {
+        ReadError::Unsuitable { path, why } => unsuitable("", &path, why),
+        error => error.into(),
+    }
+}
+
+fn unsuitable(what: &str, path: &Path, why: Unsuitable) -> Failure {
+    let complaint =
+        Failure::failed(format!("{what}{} {}", path.display(), why.told_of("memory file")));
+    complaint.hint(match why {
+        Unsuitable::HardLinks(_) => "`find -samefile` shows the other names; remove them",
+        Unsuitable::Directory
+        | Unsuitable::Symlink
+        | Unsuitable::Special
+        | Unsuitable::Hole { .. } => "move it away, or name another file in core.memory_file",
+    })
 }

@@ -1,8 +1,7 @@
-//! The queue that the issue tracker `bd` keeps, or another program that is used like it.
+//! The queue of the issue tracker `bd`, or of a program that is used like it.
 //!
-//! The tracker decides who gets what. Every call has a deadline; its exit code is looked at first, and
-//! its answer is read in whichever shape it comes. What a program does not understand is asked for in
-//! the older way, once and from then on.
+//! The tracker decides about claims. Every call has a deadline; its exit code is checked first, and its answer is read
+//! in any of the known formats. An option that the program does not know is replaced by the older form.
 
 mod call;
 mod error;
@@ -22,22 +21,19 @@ pub use error::BeadsError;
 use super::{Claimed, Queue, QueueError};
 use crate::world::World;
 
-/// How often it is asked what is ready, when nothing of it can be claimed.
+/// How often ready issues are listed when none of them can be claimed.
 const ROUNDS: usize = 3;
 
-/// How many issues of a list are tried to be claimed, one after another, before it is asked again.
+/// Maximum number of issues of a list that are tried one after another.
 const CANDIDATES: usize = 1_000;
 
 /// How the tracker is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BeadsSettings {
-    /// The program.
     pub program: OsString,
-    /// What always comes first behind it.
+    /// Arguments before those of a call.
     pub args: Vec<OsString>,
-    /// Where it is started.
     pub dir: PathBuf,
-    /// How long it may take to answer.
     pub deadline: Duration,
 }
 
@@ -53,7 +49,6 @@ impl BeadsSettings {
     }
 }
 
-/// The tracker.
 pub struct Beads {
     settings: BeadsSettings,
     world: World,
@@ -62,12 +57,11 @@ pub struct Beads {
 }
 
 impl Beads {
-    /// The tracker that is called so.
     pub fn new(settings: BeadsSettings, world: &World) -> Self {
         Beads { settings, world: world.clone(), takes_two_steps: AtomicBool::new(false) }
     }
 
-    /// Asks for the next item in one step; `Err(None)` when the program does not know how.
+    /// Claims the next item in one call; `Err(None)` when the program does not support that.
     fn claim_in_one(&self, actor: &str) -> Result<Option<Issue>, Option<BeadsError>> {
         let answer = match self.ask(&["ready", "--claim"], actor) {
             Err(BeadsError::Failed { complaint, .. }) if complaint.is_unknown_option() => {
@@ -78,18 +72,17 @@ impl Beads {
         match answer.as_slice() {
             [] => Ok(None),
             [issue] if is_of(&issue.item, actor) => Ok(Some(issue.clone())),
-            // It may tell how the issue was before.
+            // The answer may contain the issue as it was before.
             [issue] if is_of(&self.look(&issue.item.id).map_err(Some)?, actor) => {
                 Ok(Some(issue.clone()))
             }
-            // It took no notice of `--claim`, and only lists what is ready.
+            // The program ignores `--claim` and lists what is ready.
             _ => Err(None),
         }
     }
 
-    /// Claims what is ready and wanted, one after another, until it works. What somebody else was faster
-    /// with is ready no more when it is asked again; what is ready again and again and cannot be claimed is
-    /// told.
+    /// Tries to claim ready and wanted issues one after another. An issue that another worker claimed first is not
+    /// listed again; the error is returned for one that stays ready and cannot be claimed.
     fn claim_in_two(&self, actor: &str, wanted: &Wanted) -> Result<Option<Issue>, BeadsError> {
         let mark = moment(wanted.held_at.as_deref());
         let mut last = None;
@@ -108,7 +101,7 @@ impl Beads {
             for issue in ready {
                 match self.ask(&["update", &issue.item.id, "--claim"], actor) {
                     Ok(_) => return Ok(Some(issue)),
-                    // Somebody was faster, probably.
+                    // Another worker was probably faster.
                     Err(error @ BeadsError::Failed { .. }) => last = Some(error),
                     Err(error) => return Err(error),
                 }
@@ -126,8 +119,7 @@ impl Beads {
         self.ask_either([&everything, &["list", "-a"]], "", keep)
     }
 
-    /// Whether an issue is not in the list of all. One that is empty proves nothing: the tracker may be
-    /// ill.
+    /// Whether an issue is missing in the list of all. An empty list proves nothing: the tracker may be broken.
     fn lacks(&self, id: &str) -> Result<bool, BeadsError> {
         let (mut is_empty, mut is_there) = (true, false);
         self.all(&mut |issue| {
@@ -139,20 +131,20 @@ impl Beads {
 
     fn look(&self, id: &str) -> Result<Item, BeadsError> {
         let issues = match self.ask(&["show", id], "") {
-            // What cannot be shown may be there all the same, unless a list of everything lacks it.
+            // An issue that cannot be shown may exist all the same.
             Err(error @ BeadsError::Failed { .. }) => match self.lacks(id) {
                 Ok(true) => Vec::new(),
                 _ => return Err(error),
             },
             shown => shown?,
         };
-        // A program may take a part of an id, and we may not.
+        // A program may accept a prefix of an id.
         let found = issues.into_iter().find(|issue| issue.item.id == id);
         found.map(|issue| issue.item).ok_or_else(|| BeadsError::Unknown { id: id.to_owned() })
     }
 
-    /// The item, if it is still the owner's. An agent may have closed it: whether it is done is for
-    /// others to say, so until then it is the owner's as before.
+    /// The item, if the claim still holds. An agent may have closed the issue: it stays claimed until the harness
+    /// decides whether it is done.
     fn held(&self, claim: &Claim) -> Result<Item, QueueError> {
         let item = self.look(&claim.item)?;
         let is_taken = matches!(item.status, Status::InWork | Status::Closed);
@@ -168,7 +160,7 @@ impl Beads {
 
     fn try_to_close(&self, claim: &Claim, reason: &str) -> Result<(), QueueError> {
         match self.held(claim) {
-            // The agent did it itself, or somebody else who knows.
+            // The agent closed it, or another user.
             Ok(Item { status: Status::Closed, .. })
             | Err(QueueError::Refused(Refusal::Closed { .. })) => return Ok(()),
             held => held?,
@@ -179,35 +171,33 @@ impl Beads {
         }
     }
 
-    /// Opens an issue again for others to take, also where an agent closed it, and leaves a comment
-    /// that says why.
-    fn give_back(&self, id: &str, (actor, reason): (&str, &str)) -> Result<(), BeadsError> {
+    /// Reopens an issue for other workers, also where an agent closed it, and adds the reason as a comment.
+    fn give_back(&self, id: &str, actor: &str, reason: &str) -> Result<(), BeadsError> {
         self.ask(&["update", id, "--status", "open", "--assignee", ""], actor)?;
         let why = remark(reason);
         if !why.is_empty() {
-            // A program may know no comments, and the reason is in the journal too.
+            // A program may not support comments, and the reason is in the journal too.
             let _ = self.ask(&["comments", "add", id, &format!("given back: {why}")], actor);
         }
         Ok(())
     }
 }
 
-/// The moment that a mark of this queue stands for.
 fn moment(mark: Option<&str>) -> Option<Timestamp> {
     mark?.parse().ok()
 }
 
-/// Whether somebody is at an issue, and as far as the tracker tells, it is this one.
+/// Whether an issue is in work, by this actor as far as the tracker reports.
 fn is_of(item: &Item, actor: &str) -> bool {
     item.status == Status::InWork && may_be_of(item, actor)
 }
 
-/// Whether an issue is nobody else's, as far as the tracker tells.
+/// Whether the tracker reports no other owner.
 fn may_be_of(item: &Item, actor: &str) -> bool {
     item.owner.as_deref().is_none_or(|owner| owner == actor)
 }
 
-/// What shows that an issue is somebody's. The tracker knows neither an end nor a number of a claim.
+/// A claimed issue. The tracker knows neither an end nor a number of a claim.
 fn taken(mut item: Item, actor: &str) -> Claimed {
     let claim = Claim { item: item.id.clone(), owner: actor.to_owned(), until: None, fence: 0 };
     item.owner = Some(actor.to_owned());
@@ -232,7 +222,7 @@ impl Queue for Beads {
     }
 
     fn claim_next_of(&self, actor: &str, wanted: &Wanted) -> Result<Option<Claimed>, QueueError> {
-        // In one step the tracker chooses, and it does not know what is not wanted.
+        // In one call the tracker chooses, without regard to what is wanted.
         let in_one = *wanted == Wanted::default() && !self.takes_two_steps.load(Ordering::Relaxed);
         let found = match in_one.then(|| self.claim_in_one(actor)) {
             Some(Ok(found)) => found,
@@ -244,21 +234,21 @@ impl Queue for Beads {
             None => self.claim_in_two(actor, wanted)?,
         };
         let Some(issue) = found else { return Ok(None) };
-        // Lists leave things out; where the whole cannot be had, the claim is what counts.
+        // Lists are incomplete; where the issue cannot be shown, the claim counts.
         let item = self.look(&issue.item.id).unwrap_or(issue.item);
         Ok(Some(taken(item, actor)))
     }
 
     fn claim(&self, id: &str, actor: &str) -> Result<Claimed, QueueError> {
         let item = self.look(id)?;
-        // It is the actor's, whose process ended; its agent may have closed it before.
+        // The process of the actor ended; its agent may have closed the issue before.
         let is_taken = matches!(item.status, Status::InWork | Status::Closed);
         if is_taken && item.owner.as_deref() == Some(actor) {
             return Ok(taken(item, actor));
         }
         match self.ask(&["update", id, "--claim"], actor) {
             Ok(_) => Ok(taken(item, actor)),
-            // Where it is still to be had, it was not refused: something else is wrong.
+            // An issue that is still ready was not refused: something else is wrong.
             Err(error) => match self.look(id)?.status {
                 Status::Ready => Err(error.into()),
                 _ => Err(error.refused(id).into()),
@@ -267,17 +257,17 @@ impl Queue for Beads {
     }
 
     fn renew(&self, claim: &Claim) -> Result<Claim, QueueError> {
-        // It lasts until it is given back; all there is to know is whether it still holds.
+        // A claim lasts until it is released.
         self.held(claim).map(|_| claim.clone())
     }
 
     fn release(&self, claim: &Claim, reason: &str) -> Result<(), QueueError> {
         self.held(claim)?;
-        Ok(self.give_back(&claim.item, (&claim.owner, reason))?)
+        Ok(self.give_back(&claim.item, &claim.owner, reason)?)
     }
 
     fn close(&self, claim: &Claim, reason: &str) -> Result<(), QueueError> {
-        // A tracker that stumbles may have done it, or do it now.
+        // A call that failed may have succeeded, or may succeed now.
         self.try_to_close(claim, reason).or_else(|_| self.try_to_close(claim, reason))
     }
 
@@ -298,7 +288,7 @@ impl Queue for Beads {
                 progress.count(Status::Ready);
             }
         })?;
-        // A list does not tell why something open is not ready.
+        // A list does not contain why an open issue is not ready.
         open.iter().for_each(|_| progress.count(Status::Blocked));
         Ok(progress)
     }
@@ -320,7 +310,7 @@ impl Queue for Beads {
         })?;
         let mut released = Vec::new();
         for (id, owner) in dead {
-            self.give_back(&id, (&owner, reason))?;
+            self.give_back(&id, &owner, reason)?;
             released.push(id);
         }
         Ok(released)

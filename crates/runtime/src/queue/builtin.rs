@@ -1,8 +1,8 @@
 //! The built-in queue: claims in the journal.
 //!
-//! To change the queue is to fold the journal, to decide, and to append what was decided only if
-//! nothing came between; where something did, it is looked at and decided again. So of any number of
-//! processes that want one item, one gets it. The threads of a process take turns instead of racing.
+//! A change folds the journal, decides, and appends the decision only if nothing was appended in between; otherwise it
+//! is decided again. So of any number of processes that want one item, one gets it. The threads of a process take
+//! turns instead of racing.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,28 +16,26 @@ use crate::journal::sidecar::Kept;
 use crate::journal::{Append, AppendError, Durability, Journal, NewRecord, Position};
 use crate::world::{Clock, Entropy, World};
 
-/// How long it is tried to be the fastest. Each time somebody is, so a queue makes progress however
-/// many race for it; this is for a journal that others fill without a pause.
+/// How long a change is tried. In each round one writer succeeds, so the queue makes progress however many race for it;
+/// this is for a journal that other processes fill without a pause.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// So many attempts are made in any case: the time may have passed while this process was stopped.
+/// Minimum number of attempts: the time may have passed while this process was stopped.
 const FEWEST_ATTEMPTS: u64 = 5;
-/// The longest pause before the first attempt after one in vain; it doubles up to the longest.
+/// Maximum pause after the first failed attempt; it doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_micros(200);
-/// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
-/// The queue that is kept in a journal.
+/// The queue in a journal.
 pub struct Builtin<'a> {
     journal: &'a dyn Journal,
     durability: Durability,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
-    /// How long a claim lasts.
+    /// How long a claim lasts unless it is renewed.
     lasting: Duration,
     folded: Mutex<Folded>,
 }
 
-/// The tasks, as far as they were read.
 #[derive(Default)]
 struct Folded {
     tasks: Kept<Tasks>,
@@ -47,22 +45,22 @@ struct Folded {
 /// What the tasks were folded from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Origin {
-    /// From the records of the journal alone. Only from those a change is decided.
+    /// The records of the journal. Changes are decided only from those.
     #[default]
     Journal,
-    /// From what was kept beside it, and what came since: good enough to be shown.
+    /// A kept view, and the records since: good enough to be shown.
     Sidecar,
 }
 
 impl<'a> Builtin<'a> {
-    /// How long a claim lasts when nobody says otherwise.
+    /// The default duration of a claim.
     pub const USUAL: Duration = Duration::from_secs(15 * 60);
 
-    /// The queue in this journal. Claims last for `lasting` unless they are renewed.
     pub fn new(
         journal: &'a dyn Journal,
         world: &World,
-        (durability, lasting): (Durability, Duration),
+        durability: Durability,
+        lasting: Duration,
     ) -> Self {
         Builtin {
             journal,
@@ -74,20 +72,20 @@ impl<'a> Builtin<'a> {
         }
     }
 
-    /// Shows all tasks, and what time it is.
+    /// Shows all tasks at the current time.
     pub fn look<T>(&self, look: impl FnOnce(&Tasks, Timestamp) -> T) -> Result<T, QueueError> {
         let mut folded = self.folded.lock().unwrap_or_else(PoisonError::into_inner);
         self.read_on(&mut folded, Origin::Sidecar)?;
         Ok(look(&folded.tasks.view, self.clock.now()))
     }
 
-    /// Adds a task, and says under which id.
+    /// Adds a task. Returns its id.
     pub fn add(&self, new: &New) -> Result<String, QueueError> {
         self.change(|tasks, now| tasks.add(new.clone(), now).map(Some))
             .map(Option::unwrap_or_default)
     }
 
-    /// Writes down one step that is decided from all tasks.
+    /// Appends one record that is decided from all tasks.
     pub fn step(
         &self,
         mut decide: impl FnMut(&Tasks, Timestamp) -> Result<Record, Refusal>,
@@ -106,8 +104,7 @@ impl<'a> Builtin<'a> {
         self.step(|tasks, now| tasks.release(tasks.claim_to_release(id, owner)?, by, reason, now))
     }
 
-    /// Looks, decides and writes, until nobody comes between. Nothing is written when there is nothing
-    /// to decide.
+    /// Reads, decides and appends, until no other writer is faster. Appends nothing where nothing is decided.
     fn change<T>(
         &self,
         mut decide: impl FnMut(&Tasks, Timestamp) -> Result<Option<(Record, T)>, Refusal>,
@@ -135,8 +132,7 @@ impl<'a> Builtin<'a> {
         }
     }
 
-    /// Takes in what came since. Meanwhile the mutex holds an empty queue; when reading fails, that is
-    /// what is folded on from the next time.
+    /// Reads what was appended since. If reading fails, the next call starts with an empty queue.
     fn read_on(&self, folded: &mut Folded, wanted: Origin) -> Result<(), QueueError> {
         let Folded { tasks, origin } = std::mem::take(folded);
         let (tasks, origin) = match (tasks.position, origin, wanted) {
@@ -150,7 +146,7 @@ impl<'a> Builtin<'a> {
         Ok(())
     }
 
-    /// A while of chance, so that those who collided do not collide again.
+    /// A random pause, so that processes that collided do not collide again.
     fn pause(&self, attempts: u64) -> Duration {
         let doublings = u32::try_from(attempts.min(8)).unwrap_or(8);
         let longest = (FIRST_PAUSE * 2_u32.pow(doublings)).min(LONGEST_PAUSE);
@@ -158,7 +154,7 @@ impl<'a> Builtin<'a> {
         Duration::from_micros(self.entropy.number() % micros)
     }
 
-    /// Gives the next task to an actor for a while.
+    /// Claims the next task for an actor.
     pub fn claim_next_for(
         &self,
         actor: &str,
@@ -176,12 +172,12 @@ impl<'a> Builtin<'a> {
         self.change(|tasks, now| {
             let Some(task) = tasks.next(now, wanted) else { return Ok(None) };
             let (change, claim) = tasks.claim(&task.id, actor, now, end(now, lasting))?;
-            let item = owned(tasks, task, (actor, now));
+            let item = owned(tasks, task, actor, now);
             Ok(Some((change, Claimed { item, claim })))
         })
     }
 
-    /// Gives a task to an actor for a while.
+    /// Claims a task for an actor.
     pub fn claim_for(
         &self,
         id: &str,
@@ -190,8 +186,8 @@ impl<'a> Builtin<'a> {
     ) -> Result<Claimed, QueueError> {
         let mut closed = None;
         let taken = self.change(|tasks, now| {
-            let item = |task| owned(tasks, task, (actor, now));
-            // It is the actor's, whose process ended after its agent had closed it.
+            let item = |task| owned(tasks, task, actor, now);
+            // The process of the actor ended after its agent had closed the task.
             let task = tasks.known(id)?;
             if let Some(claim) = task.closed_under.clone().filter(|claim| claim.owner == actor) {
                 closed = Some(Claimed { item: item(task), claim });
@@ -204,14 +200,13 @@ impl<'a> Builtin<'a> {
     }
 }
 
-/// A moment later.
 fn end(now: Timestamp, lasting: Duration) -> Timestamp {
     let millis = i64::try_from(lasting.as_millis()).unwrap_or(i64::MAX);
     Timestamp::from_millis(now.millis().saturating_add(millis))
 }
 
-/// A task as it is once the actor has it.
-fn owned(tasks: &Tasks, task: &Task, (actor, now): (&str, Timestamp)) -> Item {
+/// A task as it is once the actor has claimed it.
+fn owned(tasks: &Tasks, task: &Task, actor: &str, now: Timestamp) -> Item {
     Item { owner: Some(actor.to_owned()), status: Status::InWork, ..tasks.item(task, now) }
 }
 
@@ -237,7 +232,7 @@ impl Queue for Builtin<'_> {
             true => Ok(None),
             false => tasks.renew(claim, now, end(now, self.lasting)).map(Some),
         })?;
-        // Nobody else takes what is closed, so there is nothing to be written.
+        // A closed task cannot be claimed, so nothing has to be written.
         let kept = || Claim { until: Some(end(self.clock.now(), self.lasting)), ..claim.clone() };
         Ok(renewed.unwrap_or_else(kept))
     }

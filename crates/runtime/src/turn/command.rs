@@ -19,23 +19,25 @@ pub const REPLAY: &str = "__replay";
 /// The job that starts the program of an agent in a project, without a prompt.
 pub(crate) fn program_of(backend: &BackendPlan, project: &Path) -> Job {
     let place = Place::Worktree { dir: project, project };
-    let (job, _) = job(backend, (Path::new(""), place), ("", Path::new("")));
+    let (job, _) = job(backend, Path::new(""), place, "", Path::new(""));
     Job { dir: Some(project.to_owned()), ..job }
 }
 
-/// The job of an agent that is given a prompt, which is in a file too, and how it gets it.
+/// The job of an agent, and how the prompt reaches it.
 pub(super) fn job(
     backend: &BackendPlan,
-    (ourselves, place): (&Path, Place<'_>),
-    (prompt, path): (&str, &Path),
+    program: &Path,
+    place: Place<'_>,
+    prompt: &str,
+    prompt_path: &Path,
 ) -> (Job, Delivery) {
     let delivery = delivery(backend.prompt_mode, markers(backend.kind), prompt.as_bytes());
-    let (program, mut args) = command(backend, ourselves, place);
+    let (program, mut args) = command(backend, program, place);
     let mut stdin = Vec::new();
     match delivery.mode {
         PromptMode::Arg => args.push(prompt.into()),
         PromptMode::Stdin => stdin.extend_from_slice(prompt.as_bytes()),
-        PromptMode::File => args.push(prompt_argument(backend.kind, path)),
+        PromptMode::File => args.push(prompt_argument(backend.kind, prompt_path)),
     }
     let job = Job {
         program,
@@ -54,7 +56,7 @@ pub(super) fn job(
     (job, delivery)
 }
 
-/// The program and the arguments in front of the prompt.
+/// The program and the arguments before the prompt.
 fn command(backend: &BackendPlan, ourselves: &Path, place: Place<'_>) -> (OsString, Vec<OsString>) {
     let args = || backend.args.iter().map(|arg| argument(OsStr::new(arg), place));
     let file = |name: &str| match place {
@@ -84,8 +86,8 @@ fn command(backend: &BackendPlan, ourselves: &Path, place: Place<'_>) -> (OsStri
     }
 }
 
-/// An argument as it is meant where the agent works. In a worktree, a file that only the project has is that
-/// file: scripts of agents are often not part of the repository.
+/// An argument as the agent needs it. In a worktree, a relative path that exists only in the project becomes absolute:
+/// scripts of agents are often not committed.
 fn argument(arg: &OsStr, place: Place<'_>) -> OsString {
     let Place::Worktree { dir, project } = place else { return arg.to_owned() };
     let is_path = arg.as_encoded_bytes().iter().any(|byte| b"./".contains(byte));
@@ -99,8 +101,7 @@ fn absolute(project: &Path, name: &OsStr) -> OsString {
     std::path::absolute(project.join(name)).map_or_else(|_| name.to_owned(), OsString::from)
 }
 
-/// What a prompt may not begin with, because the agent would take it for something else: pi has
-/// options and the names of files among its arguments.
+/// Characters that a prompt argument may not begin with: pi reads them as an option or a file name.
 fn markers(kind: BackendKind) -> &'static [u8] {
     match kind {
         BackendKind::Pi => b"-@",
@@ -108,7 +109,7 @@ fn markers(kind: BackendKind) -> &'static [u8] {
     }
 }
 
-/// The argument that stands for the file with the prompt. To pi a mere path would be a prompt itself.
+/// The argument that names the prompt file. Pi would read a plain path as the prompt.
 fn prompt_argument(kind: BackendKind, path: &Path) -> OsString {
     match kind {
         BackendKind::Pi => [OsStr::new("@"), path.as_os_str()].into_iter().collect(),
@@ -116,7 +117,7 @@ fn prompt_argument(kind: BackendKind, path: &Path) -> OsString {
     }
 }
 
-/// What a well-known agent needs to be run without a person, where nobody said otherwise.
+/// The arguments that a known client needs to run unattended, where the settings have none.
 fn usual_arguments(backend: &BackendPlan) -> impl Iterator<Item = OsString> {
     let is_claude = Path::new(&backend.command).file_name().is_some_and(|name| name == "claude");
     let usual: &[&str] = match (is_claude && backend.args.is_empty(), backend.stream()) {

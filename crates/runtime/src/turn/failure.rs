@@ -7,7 +7,7 @@ use autoloop_core::text::one_line;
 
 use crate::world::{Cause, Ending, Finished};
 
-/// Why an agent failed; `None` where it did not. An agent that was asked to end and exits with 0 did not.
+/// Why an agent failed, if it did. One that was asked to end and exits with 0 did not.
 pub(crate) fn failure(finished: &Finished, backend: &BackendPlan) -> Option<TurnFailure> {
     match (finished.cause, finished.exit_code()) {
         (Cause::Deadline, _) => Some(TurnFailure::timeout(backend.timeout, &backend.timeout_key)),
@@ -17,8 +17,8 @@ pub(crate) fn failure(finished: &Finished, backend: &BackendPlan) -> Option<Turn
     }
 }
 
-/// What is known about the cause: why it could not be started, what its client reports, or the last that
-/// it printed on standard error. Some clients print errors in place of an answer.
+/// Why it could not be started, what its client reports, or its last line on standard error. Some clients print errors
+/// in place of an answer.
 fn cause(finished: &Finished) -> String {
     let outcome = finished.answer.as_ref().map(|answer| &answer.outcome);
     match (&finished.ending, outcome) {
@@ -32,7 +32,7 @@ fn cause(finished: &Finished) -> String {
         (_, Some(outcome)) if outcome.is_failure() => outcome.to_string(),
         (_, Some(_)) => String::new(),
         (_, None) => match last_line(&finished.stdout.text()) {
-            // A verdict, or an answer to another program, is no cause.
+            // A verdict is not a cause.
             object if object.starts_with('{') => String::new(),
             said => said,
         },

@@ -10,15 +10,14 @@ use crate::files::{self, Links};
 use crate::journal::Spooled;
 use crate::world::{Disk, DiskFile, Ending, FileKind, FileStat, Finished, Output, Spool, World};
 
-/// Escaped, a text takes up to six times its length, and it is recorded twice: what is longer than this many bytes
-/// is copied piece by piece.
+/// Maximum size in bytes of an output that is recorded from memory: escaped, it can be six times as long, and it is
+/// recorded twice.
 const SHORT: u64 = 64 * 1024;
 
-/// Where a long output is copied from; `None` for one that is short, or of which only the answer counts.
+/// The source of a long output; `None` for a short one, or where only the answer is recorded.
 ///
-/// What memory holds whole is taken from there. A longer output is taken from its file, where that has all of it and
-/// has not been changed since: agents can write to it. Otherwise the record has the beginning and the end of the output, and a
-/// line between them that says how much is missing.
+/// An output that does not fit into memory is read from its file, if that is complete and unchanged: agents can write to
+/// it. Otherwise the record has the beginning and the end of the output, and a line about what is missing.
 pub(super) fn spooled(
     spool: Option<&Spool>,
     finished: &Finished,
@@ -35,7 +34,7 @@ pub(super) fn spooled(
     Some(Spooled { hole: Hole::Output, path: spool.stdout.clone(), text })
 }
 
-/// The file with an output that memory does not hold whole, if it holds exactly that output.
+/// The file with an output that memory has only in part, if it contains exactly that output.
 fn unchanged(path: &Path, output: &Output, disk: &dyn Disk) -> Option<Unchanged> {
     let is_needed = output.left_out() > 0 && output.spooled == output.bytes;
     let digest = output.digest.filter(|_| is_needed)?;
@@ -58,7 +57,6 @@ struct Unchanged {
     read: Mutex<Read>,
 }
 
-/// How far a reading got.
 #[derive(Default)]
 struct Read {
     offset: u64,
@@ -72,7 +70,7 @@ impl Unchanged {
         if offset == 0 {
             *read = Read::default();
         }
-        // Bytes that are read in another order could not be compared.
+        // The digest needs the bytes in order.
         if offset != read.offset || (count == 0 && offset < self.len) {
             return Err(changed());
         }
@@ -99,15 +97,8 @@ impl DiskFile for Text {
     fn stat(&self) -> io::Result<FileStat> {
         match self {
             Text::Memory(text) => {
-                let len = text.len() as u64;
-                Ok(FileStat {
-                    device: 0,
-                    inode: 0,
-                    len,
-                    links: 0,
-                    kind: FileKind::Regular,
-                    changed: 0,
-                })
+                let (len, kind) = (text.len() as u64, FileKind::Regular);
+                Ok(FileStat { device: 0, inode: 0, len, links: 0, kind, changed: 0 })
             }
             Text::File(file) => match file.file.stat()? {
                 stat if stat.len == file.len => Ok(stat),

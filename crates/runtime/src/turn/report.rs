@@ -1,4 +1,4 @@
-//! What records and people are told about the end of a turn.
+//! The end of a turn, for records and for people.
 
 use std::time::Duration;
 
@@ -9,13 +9,12 @@ use autoloop_core::text::Shortened;
 
 use crate::world::{Ending, Finished};
 
-/// How much of an output is shown by a run that stops.
+/// Maximum number of characters of an output in the record of a stop.
 const TAIL_SHOWN: usize = 500;
-/// So many characters has the line that says how much is missing, at most.
+/// Maximum number of characters of the line that says how much is missing.
 pub(crate) const LINE: usize = 60;
 
-/// The output, shortened. Reviewers are shown it as it is, so the line that says how much is missing has
-/// to have room among the characters that they are shown.
+/// The output, shortened so that a reviewer is shown all of it, including the line that says how much is missing.
 pub(crate) fn recorded(finished: &Finished) -> String {
     let output = match (&finished.ending, &finished.answer) {
         (Ending::Exited(_), None) => finished.stdout.parts(),
@@ -24,7 +23,7 @@ pub(crate) fn recorded(finished: &Finished) -> String {
     output.shortened(CAP - LINE).to_string()
 }
 
-/// What the backend answered, or why it could not.
+/// The answer of the agent, or why there is none.
 pub(crate) fn said(finished: &Finished) -> String {
     match (&finished.ending, &finished.answer) {
         (Ending::Exited(_), None) => finished.stdout.text(),
@@ -38,7 +37,7 @@ pub(crate) fn said(finished: &Finished) -> String {
     }
 }
 
-/// What the backend cost, where its answer tells.
+/// The usage, where the agent reports it.
 pub(crate) fn usage(finished: &Finished) -> Option<BackendUsage> {
     finished.answer.as_ref()?.usage.map(BackendUsage::from)
 }
@@ -52,7 +51,7 @@ pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What a person should know about the way a job ended.
+/// Remarks for the user about the end of a job.
 pub(crate) fn notes(finished: &Finished) -> Vec<String> {
     let mut notes = Vec::new();
     if let Ending::NeverStarted(why) = &finished.ending {

@@ -1,19 +1,18 @@
-//! Agents that a signal ended, and whom it came from.
+//! Distinguishes agents that were interrupted with the run from agents that failed by a signal.
 //!
-//! Somebody who stops a service signals all of its processes, and an agent that ends by that has not
-//! failed. But an agent, too, can signal the process that watches over it: if that meant that somebody
-//! asks to stop, it would be started again for ever.
+//! A service manager that stops a service signals all of its processes, and an agent that ends by that has not failed.
+//! But an agent can also signal its own supervisor: if that counted as a request to stop, it would be started again for
+//! ever.
 
 use std::time::Duration;
 
 use crate::process::Interrupts;
 use crate::world::{Cause, Clock, Ending, Exit, Finished};
 
-/// A signal to all processes may have ended an agent before we hear of it ourselves.
+/// A signal to all processes may end an agent before this process receives it.
 const MOMENT: Duration = Duration::from_secs(1);
-/// The signals by which people ask programs to end: SIGHUP, SIGINT and SIGTERM.
+/// The signals that ask a program to end: SIGHUP, SIGINT and SIGTERM.
 const REQUESTS: [i32; 3] = [1, 2, 15];
-/// What is said of an agent that somebody else had ended.
 const BY_OTHERS: &str = "a signal told the process that watches over it to end it";
 
 /// How a job ended whose end these interrupts could have caused.
@@ -22,7 +21,7 @@ pub(super) fn attributed(finished: Finished, ends: &Interrupts, clock: &dyn Cloc
     meant(finished, is_asked)
 }
 
-/// Whether something is so, or becomes so within a moment.
+/// Whether a condition holds, or does within [`MOMENT`].
 fn is_soon(is_so: impl Fn() -> bool, clock: &dyn Clock) -> bool {
     let begin = clock.elapsed();
     while !is_so() {
@@ -34,7 +33,7 @@ fn is_soon(is_so: impl Fn() -> bool, clock: &dyn Clock) -> bool {
     true
 }
 
-/// Whether an agent ended by a signal that may have been meant for everybody.
+/// Whether an agent ended by a signal that may have been sent to all processes.
 fn was_signalled(finished: &Finished) -> bool {
     match (finished.cause, &finished.ending) {
         (Cause::Interrupt, _) => true,
@@ -43,7 +42,7 @@ fn was_signalled(finished: &Finished) -> bool {
     }
 }
 
-/// How such an agent ended: it was interrupted if somebody asked for that, and has failed if not.
+/// How such an agent ended: it was interrupted if the run was asked to stop, and failed if not.
 fn meant(finished: Finished, is_asked: bool) -> Finished {
     match finished.cause {
         _ if is_asked => Finished { cause: Cause::Interrupt, ..finished },

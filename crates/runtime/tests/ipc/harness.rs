@@ -10,8 +10,8 @@ use autoloop_core::memory::Places;
 use autoloop_core::routing::METAREVIEW_DISABLED;
 use autoloop_core::topic::Topic;
 use autoloop_core::topology::Route;
-use autoloop_runtime::complaint::Complaint;
 use autoloop_runtime::emit::{Emitter, Speaker};
+use autoloop_runtime::failure::Failure;
 use autoloop_runtime::ipc::{Client, Handler, Payload, Server, Ticket, Timeouts};
 use autoloop_runtime::journal::{Durability, FileJournal, FileSettings};
 use autoloop_runtime::memory::Tiers;
@@ -98,7 +98,7 @@ impl Harness {
         Client::new(&self.socket_path(), self.ticket.as_str())
     }
 
-    pub(crate) fn emit(&self, topic: &str, payload: &str) -> Result<String, Complaint> {
+    pub(crate) fn emit(&self, topic: &str, payload: &str) -> Result<String, Failure> {
         self.client().emit(&Topic::new(topic), Payload::Text(payload))
     }
 

@@ -13,7 +13,7 @@ use autoloop_core::queue::New;
 use autoloop_core::record::{ChainStart, Heading};
 use autoloop_core::run::Run;
 use autoloop_core::topic::Topic;
-use autoloop_runtime::drive::{ChainDrive, Drive, DriveError, SlotDrive};
+use autoloop_runtime::drive::{ChainDriver, DriveError, LoopDriver, SlotsDriver};
 use autoloop_runtime::journal::{Append, Durability, Journal, MemoryJournal, Position};
 use autoloop_runtime::launch::{ChainLaunch, ChainStep, Launch, Opening, StepLauncher};
 use autoloop_runtime::process::Interrupts;
@@ -72,7 +72,7 @@ impl Stage {
 
     fn run(&self, run: &str, opening: Opening) -> Result<Run, DriveError> {
         let launch = self.launch(Kind::Loop, run, opening, Some("build it"));
-        Drive::open(self.site(), &launch, None)?.run()
+        LoopDriver::open(self.site(), &launch, None)?.run()
     }
 
     fn launch(&self, kind: Kind, id: &str, opening: Opening, objective: Option<&str>) -> Launch {
@@ -188,7 +188,7 @@ fn a_chain_is_completed() {
     };
     let launch = stage.launch(Kind::Chain, "chain-1", Opening::Begin, None);
     let chain = ChainLaunch { launch, start, steps: vec![StepDefinition::default(); 2] };
-    let drive = ChainDrive::open(stage.site(), &chain, &stage, Budget::default());
+    let drive = ChainDriver::open(stage.site(), &chain, &stage, Budget::default());
     let chain = drive.unwrap().run().unwrap();
     assert_eq!(
         chain.outcome.map(|outcome| outcome.to_string()).as_deref(),
@@ -203,12 +203,12 @@ fn slots_process_a_queue() {
     let stage = Stage::new("[slots]\nreviewEnabled = false\nparallelAgents = 2", |agent| {
         agent.emit("note.made", &agent.item);
     });
-    let queue = Builtin::new(&stage.journal, &stage.world, (Durability::Cached, Builtin::USUAL));
+    let queue = Builtin::new(&stage.journal, &stage.world, Durability::Cached, Builtin::USUAL);
     for title in ["one", "two", "three"] {
         queue.add(&New { title: title.into(), ..New::default() }).unwrap();
     }
     let launch = stage.launch(Kind::Slots, "slots-1", Opening::Begin, None);
-    let drive = SlotDrive::open(stage.site(), &launch, &queue, &[]);
+    let drive = SlotsDriver::open(stage.site(), &launch, &queue, &[]);
     let slots = drive.unwrap().run().unwrap();
     assert!(slots.finish.is_some());
     let topics = stage.topics();

@@ -5,7 +5,7 @@ use autoloop_core::coordinator::Kind;
 use autoloop_core::layout::StateDir;
 use autoloop_core::record::ChainStart;
 use autoloop_core::run::Run;
-use autoloop_runtime::drive::{ChainDrive, Drive, DriveError};
+use autoloop_runtime::drive::{ChainDriver, DriveError, LoopDriver};
 use autoloop_runtime::journal::FileJournal;
 use autoloop_runtime::launch::{
     ChainLaunch, ChainStep, Launch, LaunchError, Opening, StepLauncher,
@@ -64,7 +64,7 @@ impl<'a> Ground<'a> {
     pub(crate) fn run(&self, run: &str, known: Known, objective: &str) -> Result<Run, DriveError> {
         let launch = self.launch(Kind::Loop, run, opening(known), Some(objective))?;
         let launcher: Option<&dyn StepLauncher> = self.limits.as_ref().map(|_| self as _);
-        Drive::open(self.site(), &launch, launcher)?.run()
+        LoopDriver::open(self.site(), &launch, launcher)?.run()
     }
 
     fn launch(
@@ -91,7 +91,7 @@ impl<'a> Ground<'a> {
         let steps = chained.steps().iter().map(step).collect();
         let launch = self.launch(Kind::Chain, id, opening(known), None)?;
         let chain = ChainLaunch { launch, start, steps };
-        ChainDrive::open(self.site(), &chain, self, budget)?.run()
+        ChainDriver::open(self.site(), &chain, self, budget)?.run()
     }
 }
 
@@ -134,7 +134,7 @@ fn a_chain_begins_once() {
     let ground = Ground::new(&Setup::any(Seed(0), &mut dice), (&world, &interrupts), 0);
     let launch = ground.launch(Kind::Chain, "c", Opening::Begin, None).unwrap();
     let chain = ChainLaunch { launch, start: ChainStart::default(), steps: Vec::new() };
-    let begin = || ChainDrive::open(ground.site(), &chain, &ground, Budget::default());
+    let begin = || ChainDriver::open(ground.site(), &chain, &ground, Budget::default());
     assert!(begin().is_ok());
     let again = begin().err().expect("it was begun");
     assert_eq!(again.to_string(), "chain 'c' is being driven by another process");

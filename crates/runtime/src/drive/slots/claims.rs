@@ -12,11 +12,10 @@ use crate::process::Interrupts;
 use crate::queue::{Claimed, Queue, QueueError};
 use crate::world::World;
 
-/// What an agent is told whose item is lost.
+/// Sent to an agent whose item is lost.
 const SIGTERM: i32 = 15;
-/// How long a claim is left alone at most before it is renewed.
+/// The longest and the shortest time between two renewals of a claim.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-/// And how long at least.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 
 /// The name under which a slot claims.
@@ -35,18 +34,18 @@ pub(super) struct Claims<'a> {
     queue: &'a dyn Queue,
     world: &'a World,
     held: Mutex<BTreeMap<u64, Held>>,
-    /// What ends the agent that a slot started last.
+    /// Ends the agent that a slot started last. Locked only after `held`, so that no two threads wait for each
+    /// other.
     ends: Mutex<BTreeMap<u64, Interrupts>>,
 }
 
-/// An item that a slot has.
+/// The item of a slot.
 #[derive(Clone)]
 enum Held {
-    /// It has it.
     Ours(Claimed),
-    /// It has it no more, and this is why.
+    /// The claim was lost, for this reason.
     Lost(Item, String),
-    /// It is closed already.
+    /// The item is closed already.
     Closed(Item),
 }
 
@@ -57,16 +56,21 @@ impl Held {
             Held::Lost(item, _) | Held::Closed(item) => item,
         }
     }
+
+    fn claimed(&self) -> Option<&Claimed> {
+        match self {
+            Held::Ours(claimed) => Some(claimed),
+            Held::Lost(..) | Held::Closed(_) => None,
+        }
+    }
 }
 
-/// What came of taking up a claim again.
+/// The result of claiming the item of a resumed slot again.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Again {
-    /// The slot has its item.
+pub(super) enum Reclaim {
     Ours,
-    /// The item is closed.
     Closed,
-    /// The item is not to be had, and this is why.
+    /// The item cannot be claimed, for this reason.
     Lost(String),
 }
 
@@ -75,21 +79,24 @@ impl<'a> Claims<'a> {
         Claims { queue, world, held: Mutex::default(), ends: Mutex::default() }
     }
 
-    /// Takes a wanted item for each slot, as far as there are any.
+    /// Claims a wanted item for each slot, as far as there are any.
     pub(super) fn take(&self, run: &str, slots: &[u64], wanted: &Wanted) -> Result<(), DriveError> {
         self.held().clear();
         for slot in slots {
             match self.queue.claim_next_of(&actor(run, *slot), wanted) {
                 Ok(Some(claimed)) => {
                     let mut held = self.held();
-                    // Where a claim has run out meanwhile, whoever takes the item last has it.
+                    // Where a claim has expired meanwhile, the slot that claims the item last has it.
                     held.retain(|_, held| held.item().id != claimed.item.id);
                     held.insert(*slot, Held::Ours(claimed));
                 }
-                // The others would not find anything either.
+                // The other slots would find nothing either.
                 Ok(None) => break,
                 Err(error) => {
-                    self.put_down();
+                    for held in std::mem::take(&mut *self.held()).into_values() {
+                        // What cannot be released now is released when the run is resumed.
+                        let _ = held.claimed().map(|held| self.queue.release(&held.claim, ""));
+                    }
                     return Err(error.into());
                 }
             }
@@ -97,59 +104,42 @@ impl<'a> Claims<'a> {
         Ok(())
     }
 
-    /// Gives everything back that nobody has begun with. Where that fails too, whoever takes the run up
-    /// does it.
-    fn put_down(&self) {
-        for held in std::mem::take(&mut *self.held()).into_values() {
-            if let Held::Ours(claimed) = held {
-                let _ = self.queue.release(&claimed.claim, "");
-            }
-        }
-    }
-
-    /// Takes the item of a slot again that was cut off.
-    pub(super) fn again(&self, slot: u64, id: &str, actor: &str) -> Result<Again, DriveError> {
+    /// Claims the item of a resumed slot again.
+    pub(super) fn again(&self, slot: u64, id: &str, actor: &str) -> Result<Reclaim, DriveError> {
         if self.held().contains_key(&slot) {
-            return Ok(Again::Ours);
+            return Ok(Reclaim::Ours);
         }
-        match self.queue.claim(id, actor) {
-            Ok(claimed) => {
-                self.held().insert(slot, Held::Ours(claimed));
-                Ok(Again::Ours)
-            }
+        let (held, reclaim) = match self.queue.claim(id, actor) {
+            Ok(claimed) => (Held::Ours(claimed), Reclaim::Ours),
             Err(error) if error.is_refusal() => {
                 let item = match self.queue.show(id) {
                     Err(error) if error.is_refusal() => Item::default(),
                     shown => shown?,
                 };
-                let is_closed = item.status == Status::Closed;
                 let why = error.to_string();
-                let held = match is_closed {
-                    true => Held::Closed(item),
-                    false => Held::Lost(item, why.clone()),
-                };
-                self.held().insert(slot, held);
-                Ok(if is_closed { Again::Closed } else { Again::Lost(why) })
+                match item.status == Status::Closed {
+                    true => (Held::Closed(item), Reclaim::Closed),
+                    false => (Held::Lost(item, why.clone()), Reclaim::Lost(why)),
+                }
             }
-            Err(error) => Err(error.into()),
-        }
+            Err(error) => return Err(error.into()),
+        };
+        self.held().insert(slot, held);
+        Ok(reclaim)
     }
 
-    /// The item of a slot.
     pub(super) fn item(&self, slot: u64) -> Option<Item> {
         self.held().get(&slot).map(|held| held.item().clone())
     }
 
-    /// Asks the queue whether a slot still has its item, before something is done that cannot be
-    /// undone.
+    /// Asks the queue whether a slot still has its item, before a step that cannot be undone.
     pub(super) fn confirm(&self, slot: u64) {
         self.renew(|held| held == slot);
     }
 
-    /// What ends an agent of a slot: a request to everybody, or that the item is lost. Its work would be
-    /// for nothing.
-    pub(super) fn ends(&self, slot: u64, everybody: &Interrupts) -> Interrupts {
-        let ends = everybody.child();
+    /// Requests to end the agent of a slot: those to the whole run, and one when the item is lost.
+    pub(super) fn ends(&self, slot: u64, of_run: &Interrupts) -> Interrupts {
+        let ends = of_run.child();
         let held = self.held();
         if matches!(held.get(&slot), Some(Held::Lost(..))) {
             ends.raise(SIGTERM);
@@ -158,7 +148,7 @@ impl<'a> Claims<'a> {
         ends
     }
 
-    /// Why a slot does not have its item any more, if it does not.
+    /// Why a slot lost its item, if it did.
     pub(super) fn lost(&self, slot: u64) -> Option<String> {
         match self.held().get(&slot) {
             Some(Held::Lost(_, why)) => Some(why.clone()),
@@ -166,14 +156,13 @@ impl<'a> Claims<'a> {
         }
     }
 
-    /// Says that the item of a slot is done; a reason why that could not be said.
+    /// Closes the item of a slot; the inner error is the reason why the queue refused it.
     pub(super) fn close(&self, slot: u64, reason: &str) -> Result<Result<(), String>, DriveError> {
         self.give_up(slot, |claimed| self.queue.close(&claimed.claim, reason))
     }
 
-    /// Gives the item of a slot back.
     pub(super) fn release(&self, slot: u64, reason: &str) -> Result<(), DriveError> {
-        // An item that another has by now is not ours to give back.
+        // An item that another worker has by now is not ours to release.
         self.give_up(slot, |claimed| self.queue.release(&claimed.claim, reason)).map(drop)
     }
 
@@ -198,44 +187,33 @@ impl<'a> Claims<'a> {
         }
     }
 
-    /// Renews claims again and again, until nobody is at work any more.
+    /// Renews all claims periodically, until the sender is dropped.
     pub(super) fn keep(&self, is_over: &Receiver<()>) {
         while is_over.recv_timeout(self.pause()) == Err(RecvTimeoutError::Timeout) {
-            self.renew(|_| true);
+            self.renew_all();
         }
     }
 
-    /// A third of the time that is left of a claim, so that one failure is no loss.
+    /// A third of the time until the first claim expires, so that one failed renewal loses no item.
     fn pause(&self) -> Duration {
         let now = self.world.clock.now();
-        let ends = self
-            .held()
-            .values()
-            .filter_map(|held| match held {
-                Held::Ours(claimed) => claimed.claim.until,
-                Held::Lost(..) | Held::Closed(_) => None,
-            })
-            .min();
+        let held = self.held();
+        let ends = held.values().filter_map(|held| held.claimed()?.claim.until).min();
         let left = ends.map(|end| u64::try_from(end.millis() - now.millis()).unwrap_or(0));
         let third = left.map_or(LONGEST_PAUSE, |left| Duration::from_millis(left / 3));
         third.clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
     }
 
-    /// Renews every claim once.
     pub(super) fn renew_all(&self) {
         self.renew(|_| true);
     }
 
     fn renew(&self, of: impl Fn(u64) -> bool) {
-        let ours: Vec<(u64, Claimed)> = self
-            .held()
-            .iter()
-            .filter(|(slot, _)| of(**slot))
-            .filter_map(|(slot, held)| match held {
-                Held::Ours(claimed) => Some((*slot, claimed.clone())),
-                Held::Lost(..) | Held::Closed(_) => None,
-            })
-            .collect();
+        let held = self.held();
+        let ours = held.iter().filter(|(slot, _)| of(**slot));
+        let ours = ours.filter_map(|(slot, held)| Some((*slot, held.claimed()?.clone())));
+        let ours: Vec<(u64, Claimed)> = ours.collect();
+        drop(held);
         for (slot, claimed) in ours {
             let renewed = self.queue.renew(&claimed.claim);
             let mut held = self.held();
@@ -252,7 +230,7 @@ impl<'a> Claims<'a> {
                         ends.raise(SIGTERM);
                     }
                 }
-                // The next time may be better, and there is time for one.
+                // There is time for another attempt.
                 Err(_) => {}
             }
         }
@@ -262,7 +240,6 @@ impl<'a> Claims<'a> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locked only behind what is held, so that nobody waits for both the other way round.
     fn ends_at_work(&self) -> MutexGuard<'_, BTreeMap<u64, Interrupts>> {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -325,7 +302,7 @@ mod tests {
         let path = dir.path().join("journal.jsonl");
         let journal = FileJournal::new(path, &world, FileSettings::default());
         let lasting = Duration::from_millis(300);
-        let queue = Builtin::new(&journal, &world, (Durability::Cached, lasting));
+        let queue = Builtin::new(&journal, &world, Durability::Cached, lasting);
         queue.add(&New { title: "one".into(), ..New::default() }).unwrap();
         let claims = Claims::new(&queue, &world);
         claims.take("r", &[1, 2], &Wanted::default()).unwrap();

@@ -1,7 +1,7 @@
 //! Whether something failed only because the disk is full.
 //!
-//! Then it says nothing about the work, and whatever is tried next fails as well: the whole queue would be
-//! given back as failed within seconds. So the run stops, and goes on where it was once there is room.
+//! Then the failure says nothing about the work, and the next step fails as well: the whole queue would be
+//! released as failed within seconds. So the run stops, and is resumed once there is room.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -9,11 +9,10 @@ use std::path::Path;
 
 use crate::error::{DriveError, says_full};
 
-/// Where not even this can be written, nothing can be done.
+/// The number of bytes written to find out.
 const LITTLE: usize = 64 * 1024;
 
-/// Makes sure that something did not fail for lack of room on the disk of a directory, whatever else was
-/// said about it.
+/// Fails with [`DriveError::NoRoom`] if an error message says that the disk of a directory is full, or if it is.
 pub(super) fn check_room(dir: &Path, said: &str) -> Result<(), DriveError> {
     match says_full(said) || is_full(dir) {
         true => Err(DriveError::NoRoom(dir.to_owned())),
@@ -21,10 +20,10 @@ pub(super) fn check_room(dir: &Path, said: &str) -> Result<(), DriveError> {
     }
 }
 
-/// Tries it: a quota, and what is kept for others, is no part of what a disk says to have.
+/// Writes a file to find out: what a disk reports as free ignores quotas and blocks reserved for root.
 fn is_full(dir: &Path) -> bool {
     let probe = dir.join("room");
-    // What somebody put there leads nowhere.
+    // A link that an agent put there must not be followed.
     let _ = fs::remove_file(&probe);
     let written = File::create_new(&probe).and_then(|mut file| file.write_all(&[0; LITTLE]));
     let _ = fs::remove_file(&probe);

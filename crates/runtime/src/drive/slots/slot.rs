@@ -1,62 +1,109 @@
-//! One slot, carried out step by step.
+//! Carries out one slot: implement, review, fix, merge, finish.
 
+use std::io;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use autoloop_core::env::Env;
+use autoloop_core::memory::Places;
 use autoloop_core::merge::MergeOutcome;
-use autoloop_core::record::{SlotFinish, SlotPhase};
-use autoloop_core::slot::{Outcome, Phase, Slot, SlotStep, slot_step};
-use autoloop_core::text;
+use autoloop_core::permissions::AllowList;
+use autoloop_core::plan::BackendPlan;
+use autoloop_core::prompt::slot::{
+    Again, CAP, FixOrder, Fixed, Ground, ImplementOrder, ItemText, ReviewOrder, UnderReview, fix,
+    implement, review,
+};
+use autoloop_core::queue::Item;
+use autoloop_core::record::{
+    Heading, Record, SlotFinish, SlotFix, SlotImplement, SlotPhase, SlotReview,
+};
+use autoloop_core::slot::{
+    Changes, HeldBy, Outcome, Phase, Slot, SlotStep, Verdict, picked, slot_step,
+};
+use autoloop_core::text::{self, Shortened};
 
-use super::claims::Again;
+use super::claims::Reclaim;
 use super::disk_full::check_room;
 use super::worktrees::{in_place, on_record};
-use super::{SlotDrive, SlotProgress};
-use crate::drive::DriveError;
+use super::{SlotsDriver, agent_missing};
+use crate::drive::{DriveError, reviewer_handler};
+use crate::emit::Speaker;
 use crate::error::LaunchError;
-use crate::review::ConcurrentRuns;
+use crate::git::HeadState;
+use crate::harness::create_dirs;
+use crate::ipc::Handler;
+use crate::journal::sidecar::sidecar_dir;
+use crate::layout::RunDir;
+use crate::review::{
+    ConcurrentRuns, Confined, Held, Neighbours, ReviewSite, Subject, Violations, evidence,
+    not_started, seen_from,
+};
+use crate::sandbox::{Extent, siblings};
+use crate::site::SlotProgress;
+use crate::turn::{LINE, Launch, Place, Turn, failure, millis, notes, recorded, said, usage};
+use crate::world::{Cause, Ending, Finished, Job, Obstacle, Reading};
 
-/// So many characters of a reason are put on record and told to the queue. A reviewer may ask for far
-/// more, and the record of its review has more of it.
+/// Maximum number of characters of a reason on record and in the queue. The record of a review has more of it.
 const LONGEST_REASON: usize = 4_000;
 
-/// Whether a slot goes on: it does not when somebody asked to stop.
-pub(super) type Flow = ControlFlow<()>;
+/// Whether a slot continues: it does not after it ended, or once the run is asked to stop.
+type Flow = ControlFlow<()>;
 
-impl SlotDrive<'_> {
-    /// Carries out one slot to its end, or from where it was cut off.
-    pub(super) fn slot(&self, iteration: u64, number: u64) -> Result<(), DriveError> {
-        let dir = self.slot_dir(iteration, number);
-        self.make_dir(&dir)?;
-        let Some(slot) = self.slot_now(iteration, number) else { return Ok(()) };
+/// One slot of an iteration, and the run that it belongs to.
+pub(super) struct SlotDriver<'d, 'a> {
+    run: &'d SlotsDriver<'a>,
+    iteration: u64,
+    number: u64,
+    dir: RunDir,
+}
+
+/// An agent that is to be started for a slot.
+struct Order<'o> {
+    phase: Phase,
+    attempt: u64,
+    prompt: &'o str,
+    backend: &'o BackendPlan,
+}
+
+impl<'d, 'a> SlotDriver<'d, 'a> {
+    pub(super) fn new(run: &'d SlotsDriver<'a>, iteration: u64, number: u64) -> Self {
+        SlotDriver { run, iteration, number, dir: run.dir.slot(iteration, number) }
+    }
+
+    /// Carries out the slot to its end, or from where it stopped.
+    pub(super) fn run(&self) -> Result<(), DriveError> {
+        create_dirs(&self.dir, self.run.site.world)?;
+        let Some(slot) = self.state() else { return Ok(()) };
         if slot.has_item() {
             let end = self.end_of(&slot);
             let start = &slot.start;
-            match (self.claims.again(number, &start.item_id, &start.actor)?, end) {
-                (Again::Ours, _) | (Again::Closed, Some(Outcome::Passed)) => {}
-                // What failed has failed, whoever has the item now.
+            match (self.run.claims.again(self.number, &start.item_id, &start.actor)?, end) {
+                (Reclaim::Ours, _) | (Reclaim::Closed, Some(Outcome::Passed)) => {}
+                // What failed has failed, whichever worker has the item now.
                 (_, Some(outcome)) if outcome != Outcome::Passed => {}
-                (Again::Closed, _) => return self.give_up(&slot, "somebody else closed the item"),
-                (Again::Lost(why), _) => return self.give_up(&slot, &lost(&why)),
+                (Reclaim::Closed, _) => {
+                    return self.give_up(&slot, "another worker closed the item");
+                }
+                (Reclaim::Lost(why), _) => return self.give_up(&slot, &lost(&why)),
             }
             if end.is_none()
-                && let Err(error) = self.grounds.prepare(&slot, &dir)
+                && let Err(error) = self.run.worktrees.prepare(&slot, &self.dir)
             {
-                check_room(&dir, &error.to_string())?;
+                check_room(&self.dir, &error.to_string())?;
                 return self.give_up(&slot, &format!("there is no tree to work in: {error}"));
             }
         }
-        while let Some(slot) = self.slot_now(iteration, number) {
-            if self.site.interrupts.first().is_some() {
+        while let Some(slot) = self.state() {
+            if self.run.site.interrupts.first().is_some() {
                 return Ok(());
             }
-            let flow = self.next(&slot, &dir);
+            let flow = self.step(&slot);
             if let Err(DriveError::Launch(LaunchError::NoAgent { why, .. })) = &flow
                 && slot.implement.is_none()
             {
-                // Nobody began with it, so it need not wait for this run. Where that cannot be said, whoever
-                // takes the run up has it.
-                let _ = self.claims.release(number, why);
+                // No agent worked on the item, so it need not wait for this run. Where it cannot be released
+                // now, that is done when the run is resumed.
+                let _ = self.run.claims.release(self.number, why);
             }
             if flow?.is_break() {
                 return Ok(());
@@ -65,28 +112,14 @@ impl SlotDrive<'_> {
         Ok(())
     }
 
-    /// A slot as it is, until it has ended.
-    fn slot_now(&self, iteration: u64, number: u64) -> Option<Slot> {
-        self.look(|slots| slots.slot(iteration, number).cloned())
-            .filter(|slot| slot.finish.is_none())
-    }
-
-    /// How a slot ends, if there is nothing left to do but to end it.
-    fn end_of(&self, slot: &Slot) -> Option<Outcome> {
-        match slot_step(slot, &self.rules()) {
-            SlotStep::Finish(finish) => finish.outcome.known(),
-            _ => None,
-        }
-    }
-
-    fn next(&self, slot: &Slot, dir: &Path) -> Result<Flow, DriveError> {
-        let step = slot_step(slot, &self.rules());
+    fn step(&self, slot: &Slot) -> Result<Flow, DriveError> {
+        let step = slot_step(slot, &self.run.rules());
         if step == SlotStep::Merge {
-            // The claim may have been taken away long ago: it is renewed only now and then.
-            self.claims.confirm(slot.start.slot);
+            // Claims are renewed only now and then: this one may have been taken away long ago.
+            self.run.claims.confirm(self.number);
         }
         if needs_item(&step)
-            && let Some(why) = self.claims.lost(slot.start.slot)
+            && let Some(why) = self.run.claims.lost(self.number)
         {
             self.give_up(slot, &lost(&why))?;
             return Ok(Flow::Continue(()));
@@ -95,136 +128,527 @@ impl SlotDrive<'_> {
             SlotStep::Implement => self.implement(slot),
             SlotStep::Review { attempt } => self.review(slot, attempt),
             SlotStep::Fix { attempt, follow_up } => self.fix(slot, attempt, &follow_up),
-            SlotStep::Merge => self.merge(slot, dir),
+            SlotStep::Merge => self.merge(slot),
             SlotStep::Finish(finish) => self.finish(slot, finish),
             SlotStep::Over => Ok(Flow::Break(())),
         }
     }
 
-    /// Says on record that a phase begins.
-    pub(super) fn begin_phase(
-        &self,
-        slot: &Slot,
-        phase: Phase,
-        attempt: u64,
-    ) -> Result<(), DriveError> {
-        let record = SlotPhase {
-            slot: slot.start.slot,
-            item_id: slot.start.item_id.clone(),
-            phase: phase.into(),
-            attempt,
-        };
-        self.mention(slot.iteration, |heading| record.record(heading))?;
-        self.report(SlotProgress::Phase { slot, phase, attempt });
-        Ok(())
+    /// The slot as it is; `None` once it has ended.
+    fn state(&self) -> Option<Slot> {
+        let slot = self.run.look(|slots| slots.slot(self.iteration, self.number).cloned());
+        slot.filter(|slot| slot.finish.is_none())
     }
 
-    fn merge(&self, slot: &Slot, dir: &Path) -> Result<Flow, DriveError> {
+    /// How the slot ends, if nothing is left to do but to end it.
+    fn end_of(&self, slot: &Slot) -> Option<Outcome> {
+        match slot_step(slot, &self.run.rules()) {
+            SlotStep::Finish(finish) => finish.outcome.known(),
+            _ => None,
+        }
+    }
+
+    fn implement(&self, slot: &Slot) -> Result<Flow, DriveError> {
+        let prompt = implement(&self.implement_order(slot));
+        let backend = &self.run.loaded.plan.backend;
+        let order = Order { phase: Phase::Implement, attempt: 0, prompt: &prompt, backend };
+        let Some(finished) = self.run_worker(slot, &order)? else {
+            return Ok(self.after_interrupt());
+        };
+        let picked = picked(&said(&finished));
+        let item = &slot.start.item_id;
+        if picked.differs_from(item) {
+            let (number, other) = (self.number, picked.word());
+            self.run.site.note(&format!(
+                "slot {number} was assigned {item}, but its agent reports working on {other}"
+            ));
+        }
+        let record = SlotImplement {
+            slot: self.number,
+            item_id: item.clone(),
+            exit_code: finished.exit_code().into(),
+            timed_out: finished.timed_out(),
+            elapsed_ms: millis(finished.elapsed),
+            picked,
+            reason: failure(&finished, backend).and_then(|failure| failure.cause()),
+            stop_marker: finished.found_at.map(|_| true),
+            changes: Some(self.changes(slot, &self.run.worktrees.work(slot, &self.dir)).into()),
+            output: Some(recorded(&finished).into()),
+        };
+        self.record_end(&finished, |heading| vec![record.record(heading)])
+    }
+
+    fn fix(&self, slot: &Slot, attempt: u64, follow_up: &str) -> Result<Flow, DriveError> {
+        let prompt = fix(&FixOrder {
+            implement: self.implement_order(slot),
+            attempt,
+            most: self.run.rules().max_fix_attempts,
+            follow_up: follow_up.to_owned(),
+        });
+        let backend = &self.run.loaded.plan.backend;
+        let order = Order { phase: Phase::Fix, attempt, prompt: &prompt, backend };
+        let Some(finished) = self.run_worker(slot, &order)? else {
+            return Ok(self.after_interrupt());
+        };
+        let record = SlotFix {
+            slot: self.number,
+            item_id: slot.start.item_id.clone(),
+            attempt,
+            exit_code: finished.exit_code().into(),
+            timed_out: finished.timed_out(),
+            elapsed_ms: millis(finished.elapsed),
+            reason: failure(&finished, backend).and_then(|failure| failure.cause()),
+            stop_marker: finished.found_at.map(|_| true),
+            output: Some(recorded(&finished).into()),
+        };
+        self.record_end(&finished, |heading| vec![record.record(heading)])
+    }
+
+    fn review(&self, slot: &Slot, attempt: u64) -> Result<Flow, DriveError> {
+        let run = self.run;
+        let work = run.worktrees.work(slot, &self.dir);
+        if let Err(why) = &work {
+            check_room(&self.dir, why)?;
+        }
+        let prompt = review(&self.review_order(slot, attempt, &work));
+        let changes = self.changes(slot, &work);
+        let backend = &run.loaded.plan.slots.reviewer;
+        let order = Order { phase: Phase::Review, attempt, prompt: &prompt, backend };
+        self.begin_phase(slot, order.phase, attempt)?;
+        let mut launch = self.launch(slot, &order, None)?;
+        launch.job.reading = Reading::Verdict;
+        // Objects that it looks up with git must be those that have these names.
+        launch.job.env.push(("GIT_NO_REPLACE_OBJECTS".into(), "1".into()));
+        let contract = run.rules().contract();
+        let site = ReviewSite {
+            world: run.site.world,
+            program: run.site.program,
+            home: run.project.env.home.as_deref(),
+        };
+        let held = run
+            .reviewer
+            .confine(|| self.subject(slot), &mut launch.job, site)
+            .and_then(|confined| confined.map(|it| self.hold(slot, it, &launch.job)).transpose());
+        let (finished, changed, held_by) = match held {
+            Ok(held) => {
+                let finished = self.run_agent(launch);
+                let released = held.map(|(held, head)| {
+                    run.reviewer.release(held, run.site.world, |violations| {
+                        self.rewind(slot, head.as_ref(), violations);
+                    })
+                });
+                self.check_started(&finished, order.phase)?;
+                let (changed, held_by) =
+                    released.unwrap_or((Violations::default(), HeldBy::Nothing));
+                (finished, changed, Some(held_by))
+            }
+            Err(error) => (not_started(&error).finished, Violations::default(), None),
+        };
+        notes(&finished).iter().for_each(|note| run.site.note(note));
+        if finished.cause == Cause::Interrupt {
+            return Ok(self.after_interrupt());
+        }
+        let answer = contract.read(evidence(&finished, backend));
+        let record = SlotReview {
+            slot: self.number,
+            item_id: slot.start.item_id.clone(),
+            attempt,
+            verdict: answer.verdict.into(),
+            // No reader is shown more of it.
+            follow_up_prompt: Shortened::new(&answer.follow_up, CAP - LINE).to_string(),
+            reason: answer.reason,
+            elapsed_ms: millis(finished.elapsed),
+            exit_code: Some(finished.exit_code().into()),
+            enforcement: held_by.map(Into::into),
+            changes: Some(changes.into()),
+            tree: work.ok().map(|work| work.tree),
+            output: Some(recorded(&finished).into()),
+        };
+        let violations = changed.all_violations();
+        let flow = self.record_end(&finished, |heading| {
+            let violations = violations.iter().map(|violation| violation.record(heading));
+            violations.chain([record.record(heading)]).collect()
+        })?;
+        for violation in &violations {
+            let (number, path, what) = (self.number, &violation.path, &violation.what);
+            run.site.note(&format!(
+                "slot {number}: reviewer modified a protected file: {path} ({what})"
+            ));
+        }
+        run.report(SlotProgress::Reviewed(slot, &record));
+        Ok(flow)
+    }
+
+    fn merge(&self, slot: &Slot) -> Result<Flow, DriveError> {
         self.begin_phase(slot, Phase::Merge, 0)?;
         let merge = match self.is_mixed(slot) {
             Some(why) => on_record(slot, in_place(&[], why)),
-            None => self.grounds.bring_back(slot, dir)?,
+            None => self.run.worktrees.merge_back(slot, &self.dir)?,
         };
         if merge.outcome == MergeOutcome::Failed {
-            check_room(dir, merge.detail.as_deref().unwrap_or_default())?;
+            check_room(&self.dir, merge.detail.as_deref().unwrap_or_default())?;
         }
+        let number = self.number;
         if merge.outcome == MergeOutcome::Changed {
-            let number = slot.start.slot;
-            self.site.note(&format!(
+            self.run.site.note(&format!(
                 "slot {number}: the work was changed after its review; it is reviewed again"
             ));
         }
         if merge.outcome == MergeOutcome::InPlace {
-            let (number, item) = (slot.start.slot, &slot.start.item_id);
             let why = [&*merge.files, merge.detail.as_deref().unwrap_or_default()];
             let why =
                 why.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ");
-            self.site.note(&format!(
+            let item = &slot.start.item_id;
+            self.run.site.note(&format!(
                 "slot {number}: the work on {item} stays in the working tree, not committed ({why})"
             ));
         }
-        self.put(slot.iteration, |heading| vec![merge.record(heading)])?;
+        self.run.append(self.iteration, |heading| vec![merge.record(heading)])?;
         Ok(Flow::Continue(()))
     }
 
-    /// Why nothing tells the work of a slot in the project itself from that of others, where that is so.
+    /// Ends a slot that cannot continue.
+    fn give_up(&self, slot: &Slot, why: &str) -> Result<(), DriveError> {
+        self.finish(slot, slot.finished(Outcome::Failed, why.to_owned())).map(drop)
+    }
+
+    /// Cleans up behind the slot, closes or releases its item and records how it ended.
+    fn finish(&self, slot: &Slot, finish: SlotFinish) -> Result<Flow, DriveError> {
+        let kept = match self.clean_up(slot, &finish) {
+            Ok(kept) => kept,
+            Err(error) => {
+                check_room(&self.dir, &error.to_string())?;
+                let what = match slot.start.branch.as_str() {
+                    "" => "what it left in the working tree stays there",
+                    _ => "its working tree is left as it is",
+                };
+                self.run.site.note(&format!("slot {}: {what}: {error}", self.number));
+                Vec::new()
+            }
+        };
+        let mut finish = SlotFinish { reason: located(&finish.reason, &kept), ..finish };
+        if finish.outcome == Outcome::Passed
+            && let Err(why) = self.run.claims.close(self.number, &finish.reason)?
+        {
+            let why = format!("the item could not be closed: {why}");
+            finish = slot.finished(Outcome::Failed, located(&why, &kept));
+        }
+        if finish.outcome != Outcome::Passed {
+            self.run.claims.release(self.number, &finish.reason)?;
+        }
+        self.run.append(self.iteration, |heading| vec![finish.record(heading)])?;
+        self.run.report(SlotProgress::Finished(slot, &finish));
+        Ok(Flow::Break(()))
+    }
+
+    /// Removes the worktree of the slot, or moves what it left in the project itself to a branch. Returns the
+    /// branches that have its work.
+    fn clean_up(&self, slot: &Slot, finish: &SlotFinish) -> Result<Vec<String>, DriveError> {
+        let worktrees = &self.run.worktrees;
+        if !slot.start.branch.is_empty() {
+            return worktrees.clear(slot, &self.dir);
+        }
+        let has_begun = slot.phase.is_some();
+        match self.is_mixed(slot) {
+            None if finish.outcome == Outcome::Passed => {
+                if let Some(what) = worktrees.keep_discarded(slot, &self.dir, &self.run.id())? {
+                    self.run.site.note(&format!(
+                        "slot {}: the work undid uncommitted changes of yours in {what}",
+                        self.number
+                    ));
+                }
+                Ok(Vec::new())
+            }
+            None if has_begun => worktrees.set_aside(slot, &self.dir, &self.run.id()),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Why the work of the slot in the project itself cannot be distinguished from that of others, where it cannot.
     fn is_mixed(&self, slot: &Slot) -> Option<&'static str> {
-        let (state_dir, world) = (&self.loaded.files.state_dir, self.site.world);
+        let site = &self.run.site;
         match slot.start.branch.is_empty() {
             true if self.has_shared(slot) => Some("other slots work in the project too"),
-            true if ConcurrentRuns::before(state_dir, world).were_driven() => {
+            true if ConcurrentRuns::before(site.state_dir, site.world).were_driven() => {
                 Some("another run is at work in the project")
             }
             _ => None,
         }
     }
 
-    /// Clears up behind a slot: takes its working tree away, or what it left in the project itself. Returns the
-    /// branches that have its work.
-    fn clear(
+    /// Whether other slots work where this one does, at this moment. None begins while it is at work.
+    fn is_shared(&self, slot: &Slot) -> bool {
+        slot.start.branch.is_empty()
+            && self.run.look(|slots| slots.open().any(|other| self.shares_project(other)))
+    }
+
+    /// Whether other slots of the iteration work or worked in the directory of this one.
+    fn has_shared(&self, slot: &Slot) -> bool {
+        let is_other =
+            |other: &Slot| other.iteration == self.iteration && self.shares_project(other);
+        slot.start.branch.is_empty() && self.run.look(|slots| slots.slots.iter().any(is_other))
+    }
+
+    fn shares_project(&self, other: &Slot) -> bool {
+        other.start.slot != self.number && other.has_item() && other.start.branch.is_empty()
+    }
+
+    /// What the slot changed, by the tree object that it made. Where others work too, changes may be theirs.
+    fn changes(&self, slot: &Slot, work: &Result<UnderReview, String>) -> Changes {
+        match work.as_ref().map(|work| self.run.worktrees.is_empty(work)) {
+            Ok(true) => Changes::Empty,
+            Ok(false) if !self.has_shared(slot) => Changes::Made,
+            Ok(false) | Err(_) => Changes::Unknown,
+        }
+    }
+
+    fn implement_order(&self, slot: &Slot) -> ImplementOrder {
+        ImplementOrder {
+            instructions: self.run.prompts.in_force.developer_prompt.clone(),
+            item: self.item_text(slot),
+            ground: self.ground(slot),
+        }
+    }
+
+    fn review_order(
         &self,
         slot: &Slot,
-        dir: &Path,
-        finish: &SlotFinish,
-    ) -> Result<Vec<String>, DriveError> {
-        if !slot.start.branch.is_empty() {
-            return self.grounds.clear(slot, dir);
-        }
-        let has_begun = slot.phase.is_some();
-        let run = self.look(|slots| slots.id.clone());
-        match self.is_mixed(slot) {
-            None if finish.outcome == Outcome::Passed => {
-                if let Some(what) = self.grounds.keep_discarded(slot, dir, &run)? {
-                    let number = slot.start.slot;
-                    self.site.note(&format!(
-                        "slot {number}: the work undid uncommitted changes of yours in {what}"
-                    ));
-                }
-                Ok(Vec::new())
-            }
-            None if has_begun => self.grounds.set_aside(slot, dir, &run),
-            _ => Ok(Vec::new()),
+        attempt: u64,
+        work: &Result<UnderReview, String>,
+    ) -> ReviewOrder {
+        let run = self.run;
+        let implement = slot.implement.as_ref();
+        let requested = slot.reviews.iter().rfind(|review| review.attempt + 1 == attempt);
+        let fixed = slot.fixes.iter().find(|fix| fix.attempt == attempt);
+        let before = slot.reviews.iter().rfind(|review| review.attempt == attempt);
+        let again = before.map(|review| match review.verdict.known() {
+            Some(Verdict::Pass) => Again::Changed,
+            _ => Again::Unusable(review.reason.clone()),
+        });
+        ReviewOrder {
+            instructions: run.prompts.in_force.reviewer_prompt.clone().unwrap_or_default(),
+            item: self.item_text(slot),
+            ground: self.ground(slot),
+            output: implement.map(|implement| implement.turn.output.clone()).unwrap_or_default(),
+            diff: run.worktrees.diff(work),
+            fix: requested.zip(fixed).map(|(requested, fixed)| Fixed {
+                attempt,
+                most: run.rules().max_fix_attempts,
+                follow_up: requested.follow_up.clone(),
+                output: fixed.output.clone(),
+            }),
+            reviewed: work.as_ref().ok().cloned(),
+            again,
         }
     }
 
-    /// Ends a slot that cannot go on.
-    fn give_up(&self, slot: &Slot, why: &str) -> Result<(), DriveError> {
-        self.finish(slot, slot.finished(Outcome::Failed, why.to_owned())).map(drop)
+    fn item_text(&self, slot: &Slot) -> ItemText {
+        let item = self.run.claims.item(self.number).unwrap_or_else(|| Item {
+            id: slot.start.item_id.clone(),
+            title: slot.start.title.clone(),
+            ..Item::default()
+        });
+        ItemText {
+            id: item.id,
+            title: item.title,
+            status: item.status.to_string(),
+            priority: item.priority.number().to_string(),
+            description: item.description,
+            acceptance: item.acceptance,
+        }
     }
 
-    /// Clears up behind a slot, settles its item and says on record how it ended.
-    fn finish(&self, slot: &Slot, finish: SlotFinish) -> Result<Flow, DriveError> {
-        let number = slot.start.slot;
-        let dir = self.slot_dir(slot.iteration, number);
-        let kept = match self.clear(slot, &dir, &finish) {
-            Ok(kept) => kept,
-            Err(error) => {
-                check_room(&dir, &error.to_string())?;
-                let what = match slot.start.branch.as_str() {
-                    "" => "what it left in the working tree stays there",
-                    _ => "its working tree is left as it is",
-                };
-                self.site.note(&format!("slot {number}: {what}: {error}"));
-                Vec::new()
-            }
+    /// Where the slot works. Others may work there too although the settings allow only one by now.
+    fn ground(&self, slot: &Slot) -> Ground {
+        match self.run.worktrees.ground(slot) {
+            Ground::Alone if self.is_shared(slot) => Ground::Shared,
+            ground => ground,
+        }
+    }
+
+    fn begin_phase(&self, slot: &Slot, phase: Phase, attempt: u64) -> Result<(), DriveError> {
+        let record = SlotPhase {
+            slot: self.number,
+            item_id: slot.start.item_id.clone(),
+            phase: phase.into(),
+            attempt,
         };
-        let mut finish = SlotFinish { reason: located(&finish.reason, &kept), ..finish };
-        if finish.outcome == Outcome::Passed
-            && let Err(why) = self.claims.close(number, &finish.reason)?
-        {
-            let why = format!("the item could not be closed: {why}");
-            finish = slot.finished(Outcome::Failed, located(&why, &kept));
+        self.run.append_quietly(self.iteration, |heading| record.record(heading))?;
+        self.run.report(SlotProgress::Phase { slot, phase, attempt });
+        Ok(())
+    }
+
+    /// Runs an implementer or a fixer to its end; `None` when it was interrupted.
+    fn run_worker(&self, slot: &Slot, order: &Order<'_>) -> Result<Option<Finished>, DriveError> {
+        self.begin_phase(slot, order.phase, order.attempt)?;
+        let marker = self.run.loaded.plan.slots.stop_marker.as_deref();
+        let finished = self.run_agent(self.launch(slot, order, marker)?);
+        self.check_started(&finished, order.phase)?;
+        notes(&finished).iter().for_each(|note| self.run.site.note(note));
+        Ok((finished.cause != Cause::Interrupt).then_some(finished))
+    }
+
+    fn launch(
+        &self,
+        slot: &Slot,
+        order: &Order<'_>,
+        look_for: Option<&str>,
+    ) -> Result<Launch, DriveError> {
+        let tree = Path::new(&slot.start.tree);
+        let turn = Turn {
+            backend: order.backend,
+            prompt: order.prompt,
+            dir: &self.dir,
+            name: match order.phase {
+                Phase::Implement | Phase::Merge => order.phase.to_string(),
+                Phase::Review | Phase::Fix => format!("{}-{}", order.phase, order.attempt),
+            },
+            stdout: None,
+            place: match slot.start.branch.as_str() {
+                "" => Place::Project(tree),
+                _ => Place::Worktree { dir: tree, project: &self.run.project.dir },
+            },
+            env: self.environment(slot, order),
+            look_for,
+        };
+        turn.prepare(&self.run.site)
+    }
+
+    fn environment(&self, slot: &Slot, order: &Order<'_>) -> Env {
+        let files = &self.run.loaded.files;
+        Env {
+            run_id: Some(self.run.id()),
+            iteration: Some(self.iteration.to_string()),
+            project_dir: std::path::absolute(&self.run.project.dir).ok(),
+            state_dir: Some(files.state_dir.to_path_buf()),
+            journal_file: Some(files.journal.clone()),
+            bin: Some(files.state_dir.tool()),
+            log_level: Some(self.run.loaded.plan.log_level.to_string()),
+            slot_phase: Some(order.phase.to_string()),
+            slot: Some(self.number.to_string()),
+            item_id: Some(slot.start.item_id.clone()),
+            fix_attempt: Some(order.attempt.to_string()),
+            ..Env::default()
         }
-        if finish.outcome != Outcome::Passed {
-            self.claims.release(number, &finish.reason)?;
+    }
+
+    /// Runs an agent to its end, which comes early when the run is interrupted or the slot loses its item.
+    fn run_agent(&self, launch: Launch) -> Finished {
+        let ends = self.run.claims.ends(self.number, &self.run.site.interrupts);
+        launch.run(self.run.site.world, &ends).finished
+    }
+
+    /// Whether the slot continues after its agent was interrupted: to its end, if the item was lost.
+    fn after_interrupt(&self) -> Flow {
+        match self.run.site.interrupts.first() {
+            Some(_) => Flow::Break(()),
+            None => Flow::Continue(()),
         }
-        self.put(slot.iteration, |heading| vec![finish.record(heading)])?;
-        self.report(SlotProgress::Finished(slot, &finish));
-        Ok(Flow::Break(()))
+    }
+
+    /// Fails where the program of an agent is missing: it may have been removed since the run began.
+    fn check_started(&self, finished: &Finished, phase: Phase) -> Result<(), DriveError> {
+        match &finished.ending {
+            Ending::NeverStarted(why) if why.obstacle == Obstacle::Program => {
+                Err(agent_missing(&self.run.loaded, phase, why.message.clone()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Records how an agent ended, behind its usage. One that failed because the disk is full is started again
+    /// when there is room.
+    fn record_end(
+        &self,
+        finished: &Finished,
+        records: impl FnOnce(&Heading) -> Vec<Record>,
+    ) -> Result<Flow, DriveError> {
+        if finished.exit_code() != 0 && !finished.timed_out() {
+            check_room(&self.dir, "")?;
+        }
+        self.run.append(self.iteration, |heading| {
+            let usage = usage(finished).map(|usage| usage.record(heading));
+            usage.into_iter().chain(records(heading)).collect()
+        })?;
+        Ok(Flow::Continue(()))
+    }
+
+    /// The subject of a review: the tree of the slot, in which nothing may change.
+    fn subject(&self, slot: &Slot) -> io::Result<(Subject, Handler)> {
+        let run = self.run;
+        let files = &run.loaded.files;
+        let tree = Path::new(&slot.start.tree).canonicalize()?;
+        let state_dir = files.state_dir.canonicalize()?;
+        let real = |path: PathBuf| path.canonicalize().ok();
+        let growing = vec![files.journal.clone(), files.memory.clone()];
+        let around = run.worktrees.checkout().into_iter().chain(run.worktrees.git_dir());
+        let around = around.chain(siblings(&run.project.dir)).filter_map(real);
+        let mut protected = vec![tree.clone(), state_dir.clone()];
+        protected.extend(around.chain(growing.iter().cloned().filter_map(real)));
+        let list = AllowList::read_only();
+        let allow = growing.iter().fold(list, |list, file| list.growing(&seen_from(&tree, file)));
+        let neighbours = match slot.start.branch.is_empty() {
+            false => Neighbours::None,
+            true if self.is_shared(slot) => Neighbours::Slots,
+            true => Neighbours::Runs,
+        };
+        let mut ours = vec![state_dir.clone()];
+        // Other slots, and the harness itself, write there meanwhile.
+        ours.extend(run.worktrees.git_dir());
+        let subject = Subject {
+            contract: run.rules().contract(),
+            run: run.id(),
+            dir: self.dir.clone(),
+            allow,
+            sealed: vec![state_dir.clone(), sidecar_dir(&files.journal)],
+            growing,
+            protected,
+            ours,
+            beneath: Vec::new(),
+            extent: Extent::Worktree,
+            neighbours,
+            tree,
+            state_dir,
+        };
+        let memory = Places {
+            project: files.memory.clone(),
+            run: Places::of_run(&files.state_dir, &run.id()).run,
+        };
+        let speaker = Speaker {
+            run: Some(run.id()),
+            iteration: self.iteration.to_string(),
+            ..Speaker::default()
+        };
+        Ok((subject, reviewer_handler(&run.site, &run.loaded, memory, speaker)))
+    }
+
+    /// Looks at the tree before the reviewer starts, and notes what is checked out if that is restored.
+    fn hold(
+        &self,
+        slot: &Slot,
+        confined: Confined,
+        job: &Job,
+    ) -> io::Result<(Held, Option<HeadState>)> {
+        let head = match confined.needs_snapshot() {
+            true => self.run.worktrees.head(slot, &self.dir),
+            false => None,
+        };
+        Ok((self.run.reviewer.hold(confined, job, self.run.site.world)?, head))
+    }
+
+    /// Checks out what was checked out before a review.
+    fn rewind(&self, slot: &Slot, head: Option<&HeadState>, violations: &mut Violations) {
+        match head.map(|head| self.run.worktrees.restore(head, slot, &self.dir)) {
+            Some(Ok(true)) => violations.add_moved(),
+            Some(Err(error)) => {
+                violations.fail("its commits cannot be undone", &io::Error::other(error));
+            }
+            Some(Ok(false)) | None => {}
+        }
     }
 }
 
-/// A reason, as much of it as anybody reads, and the branches that the work is kept on.
+/// A reason, shortened, and the branches that the work is kept on.
 fn located(reason: &str, kept: &[String]) -> String {
     let reason = text::clip(reason, LONGEST_REASON);
     match kept {
@@ -233,7 +657,7 @@ fn located(reason: &str, kept: &[String]) -> String {
     }
 }
 
-/// Whether a step is for somebody who has the item. What failed is put on record all the same.
+/// Whether a step is only for the worker that holds the item. A failure is recorded in any case.
 fn needs_item(step: &SlotStep) -> bool {
     match step {
         SlotStep::Finish(finish) => finish.outcome == Outcome::Passed,

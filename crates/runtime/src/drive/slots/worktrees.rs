@@ -1,4 +1,4 @@
-//! Where slots work, what they changed there, and how it is brought back.
+//! Where slots work, what they changed there, and how that is merged back.
 
 use std::path::{Path, PathBuf};
 
@@ -9,20 +9,19 @@ use autoloop_core::record::SlotMerge;
 use autoloop_core::slot::{Commit, Review, Slot};
 
 use crate::drive::DriveError;
-use crate::drive::worktrees::{Plot, Trees, Work, is_outcome};
+use crate::drive::worktrees::{Work, WorktreeSpec, Worktrees, is_outcome};
 use crate::git::{GitError, HeadState, MergeBack, WorkBranch, Worktree, branch_name};
 use crate::project::{Loaded, Project};
 use crate::world::World;
 
-/// So many bytes of a diff are asked for. A reviewer is shown fewer characters, and a character has up
-/// to four bytes.
+/// Maximum size of a diff, in bytes. A reviewer is shown fewer characters, and a character has up to four bytes.
 const DIFF_BYTES: usize = 400_000;
 
 /// Where the slots of a run work.
-pub(super) struct Grounds {
-    /// Trees of their own, and the changes in any tree; or why there are none.
-    trees: Result<Trees, String>,
-    /// Why slots share the project although they were to have trees of their own, if that is so.
+pub(super) struct SlotWorktrees {
+    /// The repository of the project, or why there is none.
+    trees: Result<Worktrees, String>,
+    /// Why slots share the project although they should have worktrees, if that is so.
     no_trees: Option<String>,
     pub(super) isolation: Isolation,
     project: PathBuf,
@@ -39,20 +38,16 @@ pub(super) struct Place {
     pub(super) tree: PathBuf,
 }
 
-impl Grounds {
-    /// Finds out where slots can work.
-    ///
-    /// # Errors
-    ///
-    /// When somebody asked for working trees and there cannot be any.
+impl SlotWorktrees {
+    /// Finds out where slots can work. Fails if the settings require worktrees and there cannot be any.
     pub(super) fn find(
         project: &Project,
         loaded: &Loaded,
         world: &World,
-    ) -> Result<Grounds, DriveError> {
+    ) -> Result<SlotWorktrees, DriveError> {
         let plan = &loaded.plan.slots;
         let dir = std::path::absolute(&project.dir).unwrap_or_else(|_| project.dir.clone());
-        let found = Trees::find(&dir, &loaded.files.state_dir, world);
+        let found = Worktrees::find(&dir, &loaded.files.state_dir, world);
         let found = found.and_then(|trees| trees.base().map(|_| trees));
         let outside = matches!(found, Err(GitError::Outside(_)));
         let trees = found.map_err(|error| match error {
@@ -67,7 +62,7 @@ impl Grounds {
             (Isolation::Worktree, Err(why)) => (Isolation::Shared, Some(why.clone())),
             (isolation, _) => (isolation, None),
         };
-        Ok(Grounds {
+        Ok(SlotWorktrees {
             trees,
             no_trees,
             isolation,
@@ -77,16 +72,16 @@ impl Grounds {
         })
     }
 
-    /// The same with the settings of git that held when they were found first: an agent can have changed them since.
-    pub(super) fn with_settings_of(self, first: &Grounds) -> Grounds {
+    /// The same with the git settings that were found first: an agent may have changed them since.
+    pub(super) fn with_settings_of(self, first: &SlotWorktrees) -> SlotWorktrees {
         let trees = match (self.trees, &first.trees) {
             (Ok(trees), Ok(first)) => Ok(trees.with_settings_of(first)),
             (trees, _) => trees,
         };
-        Grounds { trees, ..self }
+        SlotWorktrees { trees, ..self }
     }
 
-    /// What a person should know about them.
+    /// Remarks for the user.
     pub(super) fn notes(&self, review: Review) -> Vec<String> {
         let shared = self.no_trees.as_ref().map(|why| {
             format!("all slots work in the project, and see each other's changes: {why}")
@@ -110,13 +105,13 @@ impl Grounds {
         top.canonicalize().into_iter().collect()
     }
 
-    /// Where git keeps what is no part of any tree.
+    /// The directory of git that all worktrees share.
     pub(super) fn git_dir(&self) -> Option<PathBuf> {
         self.trees.as_ref().ok()?.repository().common().canonicalize().ok()
     }
 
-    /// The commit that changes are told from; empty where there is none. In the project itself what
-    /// is there already, committed or not, is nobody's work.
+    /// The commit that changes are compared with; empty where there is none. In the project itself it has everything
+    /// that is there already, committed or not.
     pub(super) fn base(&self, run: &str) -> Result<String, DriveError> {
         let Ok(trees) = &self.trees else { return Ok(String::new()) };
         Ok(match self.isolation {
@@ -125,7 +120,7 @@ impl Grounds {
         })
     }
 
-    /// Forgets what was remembered of the project for a run that is over.
+    /// Deletes the checkpoint of a run that ended.
     pub(super) fn forget(&self, run: &str) -> Result<(), GitError> {
         match &self.trees {
             Ok(trees) if self.isolation == Isolation::Shared => {
@@ -135,8 +130,8 @@ impl Grounds {
         }
     }
 
-    /// Whether passed work in the project itself is committed. Where several slots work there at once, nothing
-    /// tells whose a change is.
+    /// Whether passed work in the project itself is committed. Where several slots work there at once, their
+    /// changes cannot be distinguished.
     pub(super) fn commits(&self, wanted: Commit) -> Commit {
         let is_mixed = self.parallel && self.isolation == Isolation::Shared;
         if self.trees.is_err() || is_mixed { Commit::Off } else { wanted }
@@ -152,18 +147,18 @@ impl Grounds {
         }
     }
 
-    /// Makes the working tree of a slot, where it has one and that is not there.
+    /// Makes the worktree of a slot that has one, unless it exists.
     pub(super) fn prepare(&self, slot: &Slot, slot_dir: &Path) -> Result<(), DriveError> {
         if let Some(trees) = self.own(slot)? {
-            let plot = plot(slot, slot_dir);
-            trees.check_free(&plot)?;
-            trees.prepare(&plot)?;
+            let worktree = worktree(slot, slot_dir);
+            trees.check_free(&worktree)?;
+            trees.prepare(&worktree)?;
         }
         Ok(())
     }
 
-    /// What agents are told about where they are.
-    pub(super) fn told(&self, slot: &Slot) -> Ground {
+    /// Where a slot works, for its prompts.
+    pub(super) fn ground(&self, slot: &Slot) -> Ground {
         match (slot.start.branch.is_empty(), self.parallel) {
             (false, _) => Ground::Worktree,
             (true, true) => Ground::Shared,
@@ -171,37 +166,34 @@ impl Grounds {
         }
     }
 
-    /// Where the checkout of a slot stands, on no branch that others move; `None` where git does not
-    /// say.
-    pub(super) fn stand(&self, slot: &Slot, slot_dir: &Path) -> Option<HeadState> {
+    /// What is checked out where a slot works; `None` where git fails.
+    pub(super) fn head(&self, slot: &Slot, slot_dir: &Path) -> Option<HeadState> {
         let tree = self.tree(self.trees.as_ref().ok()?, slot, slot_dir).ok()?;
         if !slot.start.branch.is_empty() {
-            let Plot { branch, base, .. } = plot(slot, slot_dir);
+            let WorktreeSpec { branch, base, .. } = worktree(slot, slot_dir);
             tree.leave_other_branch(&WorkBranch { name: branch, base, message: "" }).ok()?;
         }
         tree.head_state().ok()
     }
 
-    /// Has it stand where it stood before, and says whether it stood elsewhere.
-    pub(super) fn stand_at(
+    /// Checks out what was checked out before. Returns whether something else was.
+    pub(super) fn restore(
         &self,
-        stand: &HeadState,
-        (slot, slot_dir): (&Slot, &Path),
+        head: &HeadState,
+        slot: &Slot,
+        slot_dir: &Path,
     ) -> Result<bool, GitError> {
         let Ok(trees) = &self.trees else { return Ok(false) };
         let tree = self.tree(trees, slot, slot_dir)?;
-        let has_moved = tree.head_state().ok().as_ref() != Some(stand);
+        let has_moved = tree.head_state().ok().as_ref() != Some(head);
         if has_moved {
-            tree.restore_head(stand)?;
+            tree.restore_head(head)?;
         }
         Ok(has_moved)
     }
 
-    /// What a slot made, as it is now: the tree object that is reviewed, and that alone may be merged then.
-    ///
-    /// # Errors
-    ///
-    /// Why it cannot be told.
+    /// The work of a slot as it is now: the tree object that is reviewed, and that alone may be merged then. The error
+    /// is the reason why there is none.
     pub(super) fn work(&self, slot: &Slot, slot_dir: &Path) -> Result<UnderReview, String> {
         let trees = self.trees.as_ref().map_err(Clone::clone)?;
         let base = slot.start.base.clone();
@@ -212,9 +204,8 @@ impl Grounds {
         Ok(UnderReview { base, tree: tree.map_err(|error| error.to_string())? })
     }
 
-    /// Whether work changed nothing.
     pub(super) fn is_empty(&self, work: &UnderReview) -> bool {
-        let tree_of = |trees: &Trees| trees.repository().tree_of(&work.base).ok();
+        let tree_of = |trees: &Worktrees| trees.repository().tree_of(&work.base).ok();
         self.trees.as_ref().ok().and_then(tree_of).is_some_and(|tree| tree == work.tree)
     }
 
@@ -231,17 +222,14 @@ impl Grounds {
         }
     }
 
-    /// Commits what a slot left and brings it back into the project, one slot at a time.
-    ///
-    /// # Errors
-    ///
-    /// When git cannot do it at the moment: the next slot would fare no better.
-    pub(super) fn bring_back(&self, slot: &Slot, slot_dir: &Path) -> Result<SlotMerge, GitError> {
+    /// Commits what a slot left and merges it into the project. Fails where git cannot do so at the moment: it would
+    /// fail for the next slot as well.
+    pub(super) fn merge_back(&self, slot: &Slot, slot_dir: &Path) -> Result<SlotMerge, GitError> {
         let branch = &slot.start.branch;
         let message = message(slot);
         let work = work(slot, slot_dir, &message);
         let merge = match self.own(slot) {
-            Ok(Some(trees)) => trees.bring_back(&work)?,
+            Ok(Some(trees)) => trees.merge_back(&work)?,
             Ok(None) => self.commit_in_place(slot, &message)?,
             Err(why) => {
                 let failed = Merge::new(MergeOutcome::Failed, branch, "");
@@ -251,7 +239,7 @@ impl Grounds {
         Ok(on_record(slot, merge))
     }
 
-    /// Commits what a slot made in the project itself, apart from what the user has there. Where that cannot be,
+    /// Commits what a slot made in the project itself, without the changes of the user. Where that is not possible,
     /// it stays as it is.
     fn commit_in_place(&self, slot: &Slot, message: &str) -> Result<Merge, GitError> {
         let merge = |outcome, commit: &str| Merge::new(outcome, "", commit);
@@ -283,7 +271,7 @@ impl Grounds {
         }
     }
 
-    /// Where work in the project itself undid uncommitted changes of the user: says in which files, and on which branch
+    /// The files in which work in the project itself undid uncommitted changes of the user, and the branch on which
     /// these changes are kept.
     pub(super) fn keep_discarded(
         &self,
@@ -300,8 +288,8 @@ impl Grounds {
         Ok((!files.is_empty()).then(|| format!("{files}; they are on branch {branch}")))
     }
 
-    /// Moves what a slot left in the project itself to a branch, and puts the project back as it was before.
-    /// Returns the branches that have it.
+    /// Moves what a slot left in the project itself to a branch, and restores the project. Returns the branches that
+    /// have it.
     pub(super) fn set_aside(
         &self,
         slot: &Slot,
@@ -317,11 +305,11 @@ impl Grounds {
         Ok(trees.repository().set_aside(&branch, &trees.except())?)
     }
 
-    /// Takes the tree of a slot away, and its branch if nothing is lost with it. Says on which branches
-    /// its work is kept.
+    /// Removes the worktree of a slot, and its branch if nothing is lost with it. Returns the branches that have its
+    /// work.
     pub(super) fn clear(&self, slot: &Slot, slot_dir: &Path) -> Result<Vec<String>, DriveError> {
         let Some(trees) = self.own(slot)? else { return Ok(Vec::new()) };
-        let Plot { branch, base, .. } = plot(slot, slot_dir);
+        let WorktreeSpec { branch, base, .. } = worktree(slot, slot_dir);
         let message = message(slot);
         let merged = slot
             .merge
@@ -329,14 +317,13 @@ impl Grounds {
             .filter(|merge| merge.outcome.known().is_some_and(MergeOutcome::is_settled));
         let merged = merged.and_then(|merge| merge.tree.as_deref());
         trees.keep(&work(slot, slot_dir, &message), merged)?;
-        trees.clear(&plot(slot, slot_dir))?;
+        trees.clear(&worktree(slot, slot_dir))?;
         trees.drop_branch(branch, &[base, &trees.base()?], merged)?;
         Ok(trees.repository().work_branches(branch)?)
     }
 
-    /// Where trees come from, for a slot that has one of its own. A run that is taken up again may have
-    /// lost its repository.
-    fn own(&self, slot: &Slot) -> Result<Option<&Trees>, DriveError> {
+    /// The worktrees, for a slot that has its own. A resumed run may have lost its repository.
+    fn own(&self, slot: &Slot) -> Result<Option<&Worktrees>, DriveError> {
         match (slot.start.branch.is_empty(), &self.trees) {
             (true, _) => Ok(None),
             (false, Ok(trees)) => Ok(Some(trees)),
@@ -344,22 +331,22 @@ impl Grounds {
         }
     }
 
-    fn tree(&self, trees: &Trees, slot: &Slot, slot_dir: &Path) -> Result<Worktree, GitError> {
+    fn tree(&self, trees: &Worktrees, slot: &Slot, slot_dir: &Path) -> Result<Worktree, GitError> {
         match slot.start.branch.is_empty() {
             true => trees.project(),
-            false => trees.tree(&plot(slot, slot_dir)),
+            false => trees.tree(&worktree(slot, slot_dir)),
         }
     }
 }
 
-/// The tree of a slot that has one of its own.
-fn plot<'s>(slot: &'s Slot, slot_dir: &'s Path) -> Plot<'s> {
-    Plot { dir: slot_dir, branch: &slot.start.branch, base: &slot.start.base }
+/// The worktree of a slot that has its own.
+fn worktree<'s>(slot: &'s Slot, slot_dir: &'s Path) -> WorktreeSpec<'s> {
+    WorktreeSpec { dir: slot_dir, branch: &slot.start.branch, base: &slot.start.base }
 }
 
 fn work<'s>(slot: &'s Slot, slot_dir: &'s Path, message: &'s str) -> Work<'s> {
     let tree = slot.reviews.last().map(|review| &*review.tree);
-    Work { plot: plot(slot, slot_dir), left: message, merge: message, tree, failure: None }
+    Work { worktree: worktree(slot, slot_dir), left: message, merge: message, tree, failure: None }
 }
 
 /// The branch on which the work of a slot is.
@@ -368,7 +355,7 @@ fn own_branch(slot_dir: &Path, run: &str) -> String {
     branch_name(&["slots", run, &name])
 }
 
-/// That passed work stays in the files of the project, and why.
+/// The outcome of passed work that stays in the project, uncommitted.
 pub(super) fn in_place(files: &[PathBuf], why: &str) -> Merge {
     let merge = Merge::new(MergeOutcome::InPlace, "", "");
     Merge { files: named_files(files), detail: why.to_owned(), ..merge }
@@ -386,7 +373,7 @@ pub(super) fn on_record(slot: &Slot, merge: Merge) -> SlotMerge {
     }
 }
 
-/// What is said in a commit of ours.
+/// The message of a commit.
 fn message(slot: &Slot) -> String {
     let title = autoloop_core::text::first_line(&slot.start.title, 60);
     format!("{}: {title}", slot.start.item_id)

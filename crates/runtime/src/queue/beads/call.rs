@@ -10,21 +10,20 @@ use super::{Beads, BeadsError};
 use crate::process::{Interrupts, run};
 use crate::world::{Ending, Finished, Job, Limits};
 
-/// How much of an answer is held from its beginning, and as much from its end. What is longer is not
-/// read: thousands of issues have room in it.
+/// Half of the maximum size of an answer, in bytes: enough for thousands of issues.
 const HELD: usize = 8 * 1024 * 1024;
-/// How long the program has to end by itself once its time is up.
+/// How long the program has to end after its deadline.
 const GRACE: Duration = Duration::from_millis(500);
 
 impl Beads {
-    /// Asks, and reads the issues in the answer. An actor that is empty is not named.
+    /// Calls the tracker and reads the issues in the answer. An empty actor is not named.
     pub(super) fn ask(&self, words: &[&str], actor: &str) -> Result<Vec<Issue>, BeadsError> {
         let mut issues = Vec::new();
         self.ask_for_each(words, actor, &mut |issue| issues.push(issue))?;
         Ok(issues)
     }
 
-    /// Asks, and hands over the issues in the answer one after another: there may be very many.
+    /// The same with one issue at a time: there may be very many.
     fn ask_for_each(
         &self,
         words: &[&str],
@@ -32,7 +31,7 @@ impl Beads {
         keep: &mut dyn FnMut(Issue),
     ) -> Result<(), BeadsError> {
         let doing = || self.shown(words);
-        // A call is short, and what it changes is wanted also when somebody asked us to stop.
+        // A call is short, and its change is wanted also when the run is asked to stop.
         let finished = run(self.job(words, actor), &self.world, &Interrupts::default());
         if finished.timed_out() {
             return Err(BeadsError::Late { doing: doing(), after: self.settings.deadline });
@@ -45,11 +44,11 @@ impl Beads {
         match finished.exit_code() {
             0 => each_issue(&stdout, keep)
                 .map_err(|source| BeadsError::BadAnswer { doing: doing(), source }),
-            code => Err(BeadsError::failed(doing(), code, (&stdout, &stderr))),
+            code => Err(BeadsError::failed(doing(), code, &stdout, &stderr)),
         }
     }
 
-    /// Asks in one way, and in the older one where the program does not understand it.
+    /// Calls with these words, and with the older ones where the program does not know an option.
     pub(super) fn ask_either(
         &self,
         [words, older]: [&[&str]; 2],
@@ -78,7 +77,7 @@ impl Beads {
             program: self.settings.program.clone(),
             args,
             env,
-            // They would have it answer in another language, or shorten its lists.
+            // They change the format of answers, or shorten lists.
             env_removed: [
                 "BR_OUTPUT_FORMAT",
                 "TOON_DEFAULT_FORMAT",
@@ -98,7 +97,7 @@ impl Beads {
         }
     }
 
-    /// A call as a message names it.
+    /// A call, for messages.
     fn shown(&self, words: &[&str]) -> String {
         let command = std::iter::once(&self.settings.program).chain(&self.settings.args);
         let mut shown: Vec<_> = command.map(|word| word.to_string_lossy()).collect();
@@ -107,7 +106,7 @@ impl Beads {
     }
 }
 
-/// What it printed, if that is all there.
+/// The output, if it is complete.
 fn held(finished: &Finished, doing: impl FnOnce() -> String) -> Result<String, BeadsError> {
     match finished.stdout.left_out() {
         0 => Ok(finished.stdout.text()),

@@ -97,8 +97,8 @@ impl<'a> Agent<'a> {
         let title = format!("after {side}{item} {iteration}.{slot} {phase:?} {attempt}");
         for _ in 0..ATTEMPTS {
             let journal = FileJournal::new(JOURNAL, &self.world, PATIENCE);
-            let how = (self.setup.durability(), self.setup.lasting);
-            let queue = Builtin::new(&journal, &self.world, how);
+            let (durability, lasting) = (self.setup.durability(), self.setup.lasting);
+            let queue = Builtin::new(&journal, &self.world, durability, lasting);
             let is_enough = queue.look(|tasks, _| {
                 tasks.iter().count() >= MOST_ITEMS || tasks.iter().any(|task| task.title == title)
             });

@@ -26,7 +26,7 @@ pub(crate) fn interfere(setup: &Setup, (run, world): (&str, &World), dice: &mut 
         return forge(run, world, dice);
     }
     let journal = FileJournal::new(JOURNAL, world, PATIENCE);
-    let queue = Builtin::new(&journal, world, (Durability::Cached, setup.lasting));
+    let queue = Builtin::new(&journal, world, Durability::Cached, setup.lasting);
     let _ = change(&queue, dice);
 }
 

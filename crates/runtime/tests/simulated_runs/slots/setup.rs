@@ -162,7 +162,7 @@ impl Setup {
     /// Fills the queue, as a person does before a run.
     pub(crate) fn fill(&self, world: &World) {
         let journal = FileJournal::new(JOURNAL, world, PATIENCE);
-        let queue = Builtin::new(&journal, world, (Durability::Synced, self.lasting));
+        let queue = Builtin::new(&journal, world, Durability::Synced, self.lasting);
         let name = |place: &usize| format!("t-{}", place + 1);
         for (place, item) in self.items.iter().enumerate() {
             let new = New {

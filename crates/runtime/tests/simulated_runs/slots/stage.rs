@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex};
 use autoloop_core::coordinator::Kind;
 use autoloop_core::layout::StateDir;
 use autoloop_core::slot::{Slots, Tally};
-use autoloop_runtime::drive::{DriveError, SlotDrive};
+use autoloop_runtime::drive::{DriveError, SlotsDriver};
 use autoloop_runtime::journal::{Append, Durability, FileJournal, Journal};
 use autoloop_runtime::launch::{Launch, Opening};
 use autoloop_runtime::process::Interrupts;
 use autoloop_runtime::project::Project;
 use autoloop_runtime::queue::Builtin;
+use autoloop_runtime::runs;
 use autoloop_runtime::site::Site;
 use autoloop_runtime::world::Job;
 use autoloop_testkit::{Script, SimWorld};
@@ -85,7 +86,7 @@ impl Stage {
         let journal = FileJournal::new(JOURNAL, &world, PATIENCE);
         journal.append(&[], Append::default())?;
         // As the program has it: a record of the run follows every claim and brings it to the disk.
-        let queue = Builtin::new(&journal, &world, (Durability::Cached, self.setup.lasting));
+        let queue = Builtin::new(&journal, &world, Durability::Cached, self.setup.lasting);
         let project = Project { dir: "/p".into(), loop_dir: "/p".into(), ..Project::default() };
         let loaded = project.load(&*world.disk)?;
         let state_dir = StateDir::new(STATE);
@@ -94,17 +95,22 @@ impl Stage {
             program: "/bin/autoloop".as_ref(),
             ..Site::new(&world, &journal, &state_dir)
         };
-        let begun = {
+        let (begun, known) = {
             let mut witness = lock(&self.witness);
             witness.look();
-            witness.judge.of(side).map(|(run, _)| run.clone())
+            let begun = witness.judge.of(side).map(|(run, _)| run.clone());
+            (begun, witness.judge.stage(side))
         };
+        if let (Some(run), Known::Over) = (&begun, known) {
+            // The line that was ended above was the last record of the run.
+            return Ok(runs::state(&site, run)?.expect("it began"));
+        }
         let (run, opening) = match begun {
             None => (format!("{side}{attempt}"), Opening::Begin),
             Some(run) => (run, Opening::Resume),
         };
         let launch = Launch::new(Kind::Slots, run.parse()?, opening, project, loaded);
-        let slots = SlotDrive::open(site, &launch, &queue, &[])?.run()?;
+        let slots = SlotsDriver::open(site, &launch, &queue, &[])?.run()?;
         let mut witness = lock(&self.witness);
         witness.look();
         if slots.finish.is_some() && sim.disk.is_alive() {

@@ -14,19 +14,20 @@ use crate::journal::Position;
 use crate::runs::{ByRun, RecordedRun};
 use crate::site::Site;
 
-/// What the journal says about chains and ids, up to a position.
+/// What the journal contains about chains and ids, up to a position. The runs of one process share it, so that the
+/// journal is read once.
 #[derive(Default)]
-pub(in crate::drive) struct Census {
+pub(super) struct ChainIndex {
     chains: ByRun<RecordedRun<Chain>>,
     /// The ids of runs and of chains, also of those that are about to begin.
     pub(super) ids: HashSet<String>,
     position: Position,
 }
 
-impl Census {
-    /// Reads what was appended since.
+impl ChainIndex {
+    /// Reads what was appended since the last call.
     pub(super) fn read_on(&mut self, site: &Site<'_>) -> Result<(), DriveError> {
-        let Census { chains, ids, position } = self;
+        let ChainIndex { chains, ids, position } = self;
         let mut unreadable = None;
         let mut provenance = |run: &str| {
             let nothing = || Provenance::new(None, Unsealed::Noted(Default::default()));
