@@ -118,12 +118,19 @@ impl LaunchError {
             Load, NoAgent, NoLoop, NoObjective, PartOfRun, PresetTooLarge, Steps, StepsChanged,
             UnknownChain, UnknownPreset,
         };
-        match self {
-            Load(_) | NoAgent { .. } | NoLoop(_) | NoObjective(_) | PartOfRun { .. } => true,
-            PresetTooLarge(_) | Steps(_) | StepsChanged { .. } => true,
-            UnknownChain { .. } | UnknownPreset { .. } => true,
-            _ => false,
-        }
+        matches!(
+            self,
+            Load(_)
+                | NoAgent { .. }
+                | NoLoop(_)
+                | NoObjective(_)
+                | PartOfRun { .. }
+                | PresetTooLarge(_)
+                | Steps(_)
+                | StepsChanged { .. }
+                | UnknownChain { .. }
+                | UnknownPreset { .. }
+        )
     }
 }
 

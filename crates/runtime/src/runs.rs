@@ -148,7 +148,7 @@ pub fn chains(journal: &dyn Journal) -> Result<Vec<Chain>, ReadError> {
     journal.read(Position::START, &mut |line| {
         line.records(|record| {
             if Kind::Chain.concerns(record) {
-                chains.of(&record.run(), |run| Chain::new(run)).apply(record);
+                chains.of(&record.run(), Chain::new).apply(record);
             }
         });
         ControlFlow::Continue(())
