@@ -1,7 +1,7 @@
 //! Carries runs out: the driver of each coordinator asks for the next step, carries it out, and appends the result.
 //!
 //! Nothing is decided here. What to do is a value that core returns, from the state that the
-//! [`Harness`](crate::harness::Harness) folds from the journal and from the plan that was last loaded; so a run that
+//! `Harness` folds from the journal and from the plan that was last loaded; so a run that
 //! crashed anywhere is resumed by asking again.
 
 mod chain;

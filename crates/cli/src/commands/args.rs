@@ -94,7 +94,7 @@ fn mistyped(words: &[String]) -> Option<Failure> {
     let (parser, place) = (Args::command, rest.first()?);
     match command.as_str() {
         "loops" | "slots" if !Path::new(place).exists() => {
-            unknown_among(parser().find_subcommand(command)?, (&[command], place))
+            unknown_among(parser().find_subcommand(command)?, &[command], place)
         }
         "help" => {
             let mut found = &parser();
@@ -103,7 +103,7 @@ fn mistyped(words: &[String]) -> Option<Failure> {
                     Some(next) => found = next,
                     None => {
                         let before: Vec<&String> = words[..=at].iter().collect();
-                        return unknown_among(found, (&before, word));
+                        return unknown_among(found, &before, word);
                     }
                 }
             }
@@ -114,7 +114,7 @@ fn mistyped(words: &[String]) -> Option<Failure> {
 }
 
 /// The failure for a word that is close to a subcommand; `None` where it is one, or close to none.
-fn unknown_among(parent: &clap::Command, (before, word): (&[&String], &str)) -> Option<Failure> {
+fn unknown_among(parent: &clap::Command, before: &[&String], word: &str) -> Option<Failure> {
     let visible = parent.get_subcommands().filter(|command| !command.is_hide_set());
     let known: Vec<&str> = visible.map(clap::Command::get_name).collect();
     if known.contains(&word) {

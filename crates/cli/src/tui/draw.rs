@@ -93,7 +93,7 @@ pub(super) fn draw(picture: &Picture<'_>, view: &View, ink: Ink, buffer: &mut Bu
     match view.pane {
         Pane::Board => {
             let below;
-            (room.height, below) = rows::draw(picture, (view.picked, ink), body, buffer);
+            (room.height, below) = rows::draw(picture, view.picked, ink, body, buffer);
             output::peek(picture, view.picked, below, buffer);
         }
         Pane::Help => {
@@ -102,7 +102,7 @@ pub(super) fn draw(picture: &Picture<'_>, view: &View, ink: Ink, buffer: &mut Bu
             }
         }
         Pane::Output { top } => {
-            (room.lines, room.height) = output::draw(picture, (view.picked, top), body, buffer);
+            (room.lines, room.height) = output::draw(picture, view.picked, top, body, buffer);
         }
     }
     footer(view, room, ink, buffer);

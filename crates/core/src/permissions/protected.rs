@@ -71,7 +71,7 @@ pub fn repair_settings(old: &str, new: &str, beneath: &[Layer]) -> Result<Repair
         let mut alone = DocumentMut::new();
         alone.insert("event_loop", event_loop.clone());
         let after = read(&alone.to_string(), beneath);
-        !has_errors(&after) && may_become(key, (&before.settings, &after.settings))
+        !has_errors(&after) && may_become(key, &before.settings, &after.settings)
     };
     repair_root(&old_doc, &mut new_doc, &holds, &mut put_back);
     let text = if put_back.is_empty() { new.to_owned() } else { new_doc.to_string() };
@@ -82,8 +82,8 @@ pub fn repair_settings(old: &str, new: &str, beneath: &[Layer]) -> Result<Repair
         return Err(Unreadable::Unusable(error.in_short()));
     }
     // Two spellings of one setting can change places, and the edited text may not say what was meant.
-    let both = (&before.settings, &after.settings);
-    let changed = Key::ALL.iter().copied().filter(|key| !may_become(*key, both));
+    let (was, became) = (&before.settings, &after.settings);
+    let changed = Key::ALL.iter().copied().filter(|key| !may_become(*key, was, became));
     let hidden: Vec<PutBack> = changed
         .map(|key| PutBack {
             key: key.to_string(),
@@ -111,7 +111,7 @@ fn has_errors(reading: &Reading) -> bool {
 }
 
 /// Whether a metareview may change a setting to this value.
-fn may_become(key: Key, (before, after): (&Settings, &Settings)) -> bool {
+fn may_become(key: Key, before: &Settings, after: &Settings) -> bool {
     let (was, became) = (before.value(key), after.value(key));
     match key {
         Key::Prompt | Key::PromptFile => true,
@@ -157,7 +157,7 @@ fn repair_root(
         match name.as_str() {
             "memory" if tables => {}
             "event_loop" if tables => repair_event_loop(old, new, holds, put_back),
-            _ => repair_key(old, new, (&name, &name), put_back),
+            _ => repair_key(old, new, &name, &name, put_back),
         }
     }
 }
@@ -182,7 +182,7 @@ fn repair_event_loop(
                 _ => false,
             };
             if !is_free {
-                repair_key(was, now, (&name, &format!("event_loop.{name}")), put_back);
+                repair_key(was, now, &name, &format!("event_loop.{name}"), put_back);
             }
         }
     }
@@ -194,9 +194,21 @@ fn repair_event_loop(
 /// Restores the keys of `topology.toml` that choose a role's program. On an error the whole file has to be
 /// restored.
 pub fn repair_topology(old: &str, new: &str) -> Result<Repaired, Unreadable> {
-    let (old_doc, new_doc) = parse_both(old, new)?;
+    let (old_doc, mut new_doc) = parse_both(old, new)?;
     Topology::parse(new).map_err(|bad| Unreadable::After(bad.to_string()))?;
-    Ok(repair(old, new, (&old_doc, new_doc), repair_roles))
+    let mut put_back = Vec::new();
+    repair_roles(&old_doc, &mut new_doc, &mut put_back);
+    if put_back.is_empty() {
+        return Ok(Repaired { text: new.to_owned(), put_back });
+    }
+    // A table can be written in many ways, so the edited text is used only if it reads as repaired.
+    let text = new_doc.to_string();
+    let is_repaired = text.parse::<DocumentMut>().is_ok_and(|mut again| {
+        let mut left = Vec::new();
+        repair_roles(&old_doc, &mut again, &mut left);
+        left.is_empty()
+    });
+    Ok(Repaired { text: if is_repaired { text } else { old.to_owned() }, put_back })
 }
 
 fn parse_both(old: &str, new: &str) -> Result<(DocumentMut, DocumentMut), Unreadable> {
@@ -216,25 +228,6 @@ fn parse_both(old: &str, new: &str) -> Result<(DocumentMut, DocumentMut), Unread
     Ok((parse(old).map_err(Unreadable::Before)?, parse(new).map_err(Unreadable::After)?))
 }
 
-type Repair = fn(&Table, &mut Table, &mut Vec<PutBack>);
-
-fn repair(old: &str, new: &str, docs: (&DocumentMut, DocumentMut), with: Repair) -> Repaired {
-    let (old_doc, mut new_doc) = docs;
-    let mut put_back = Vec::new();
-    with(old_doc, &mut new_doc, &mut put_back);
-    if put_back.is_empty() {
-        return Repaired { text: new.to_owned(), put_back };
-    }
-    // The edited text is believed only after it was read again: ways to write one table are many.
-    let text = new_doc.to_string();
-    let sound = text.parse::<DocumentMut>().is_ok_and(|mut again| {
-        let mut left = Vec::new();
-        with(old_doc, &mut again, &mut left);
-        left.is_empty()
-    });
-    Repaired { text: if sound { text } else { old.to_owned() }, put_back }
-}
-
 fn repair_roles(old: &Table, new: &mut Table, put_back: &mut Vec<PutBack>) {
     let old_roles = roles(old.get("role"));
     let nothing = Table::new();
@@ -246,7 +239,7 @@ fn repair_roles(old: &Table, new: &mut Table, put_back: &mut Vec<PutBack>) {
             .map_or(&nothing as &dyn TableLike, |old| *old);
         for key in names(known, role) {
             if key.starts_with(PROTECTED_ROLE_KEYS) {
-                repair_key(known, role, (&key, &format!("role.{id}.{key}")), put_back);
+                repair_key(known, role, &key, &format!("role.{id}.{key}"), put_back);
             }
         }
     }
@@ -291,7 +284,8 @@ fn roles_mut(item: Option<&mut Item>) -> Vec<&mut dyn TableLike> {
 fn repair_key(
     old: &dyn TableLike,
     new: &mut dyn TableLike,
-    (name, key): (&str, &str),
+    name: &str,
+    key: &str,
     put_back: &mut Vec<PutBack>,
 ) {
     let was = old.get(name).filter(|item| !blank(item));
@@ -302,7 +296,7 @@ fn repair_key(
         (Some(was), Some(became)) => match (was.as_table_like(), became.as_table_like_mut()) {
             (Some(was), Some(became)) => {
                 for name in names(was, became) {
-                    repair_key(was, became, (&name, &format!("{key}.{name}")), put_back);
+                    repair_key(was, became, &name, &format!("{key}.{name}"), put_back);
                 }
             }
             _ => {

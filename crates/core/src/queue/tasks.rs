@@ -19,7 +19,7 @@ const LARGEST_GAP: u64 = 1_000;
 
 /// All tasks, in the order in which they were added.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "(Vec<Task>, u64)")]
+#[serde(from = "KeptTasks")]
 pub struct Tasks {
     pub(super) all: Vec<Task>,
     #[serde(skip)]
@@ -540,8 +540,12 @@ fn listed(ids: Option<&str>) -> impl Iterator<Item = &str> {
     ids.unwrap_or_default().split(',').filter(|id| !id.is_empty())
 }
 
-impl From<(Vec<Task>, u64)> for Tasks {
-    fn from((all, fence): (Vec<Task>, u64)) -> Self {
+/// What is kept of a queue.
+#[derive(Deserialize)]
+struct KeptTasks(Vec<Task>, u64);
+
+impl From<KeptTasks> for Tasks {
+    fn from(KeptTasks(all, fence): KeptTasks) -> Self {
         let places = all.iter().enumerate().map(|(place, task)| (task.id.clone(), place)).collect();
         Tasks { all, places, fence }
     }

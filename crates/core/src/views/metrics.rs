@@ -15,7 +15,7 @@ use crate::view::View;
 
 /// The rows of every run in the journal, in the order in which the iterations began.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "(Names, Vec<Row>)")]
+#[serde(from = "KeptMetrics")]
 pub struct Metrics {
     names: Names,
     rows: Vec<Row>,
@@ -125,8 +125,12 @@ impl Metrics {
     }
 }
 
-impl From<(Names, Vec<Row>)> for Metrics {
-    fn from((names, rows): (Names, Vec<Row>)) -> Self {
+/// What is kept of the metrics.
+#[derive(Deserialize)]
+struct KeptMetrics(Names, Vec<Row>);
+
+impl From<KeptMetrics> for Metrics {
+    fn from(KeptMetrics(names, rows): KeptMetrics) -> Self {
         let open = rows.iter().enumerate().map(|(place, row)| (row.run, place)).collect();
         Metrics { names, rows, open }
     }

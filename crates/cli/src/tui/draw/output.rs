@@ -14,18 +14,19 @@ const WORTHWHILE: u16 = 5;
 /// Draws the end of the output of the row that is picked, where there is room for it.
 pub(super) fn peek(picture: &Picture<'_>, picked: usize, area: Rect, buffer: &mut Buffer) {
     let Some(output) = picture.output.filter(|_| area.height >= WORTHWHILE) else { return };
-    // Below an empty line. More cannot be seen, and whoever reads everything is late.
+    // Below an empty line. More cannot be seen, and reading everything takes too long.
     let area = Rect { y: area.y + 1, height: area.height - 1, ..area };
     let text = text::tail(output.text, usize::from(area.width) * usize::from(area.height));
     let output = Some(Output { text, left_out: 0, ..output });
-    draw(&Picture { output, progress: String::new(), ..*picture }, (picked, None), area, buffer);
+    draw(&Picture { output, progress: String::new(), ..*picture }, picked, None, area, buffer);
 }
 
 /// Draws the output of the row that is picked, and says how many lines there are and how many can be
 /// seen at once.
 pub(super) fn draw(
     picture: &Picture<'_>,
-    (picked, top): (usize, Option<usize>),
+    picked: usize,
+    top: Option<usize>,
     area: Rect,
     buffer: &mut Buffer,
 ) -> (usize, usize) {

@@ -1,7 +1,10 @@
 //! The rows of a board as a table.
 
+use std::iter;
+
 use autoloop_core::duration;
 use autoloop_core::table;
+use autoloop_core::timestamp::Timestamp;
 use autoloop_core::views::board::{Phase, Row};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -17,13 +20,16 @@ const MARK: &str = "> ";
 /// Draws the table, and says how many rows can be seen at once, and where there is nothing below them.
 pub(super) fn draw(
     picture: &Picture<'_>,
-    (picked, ink): (usize, Ink),
+    picked: usize,
+    ink: Ink,
     area: Rect,
     buffer: &mut Buffer,
 ) -> (usize, Rect) {
     let mut area = area;
     let rows = &picture.board.rows;
-    let texts: Vec<Texts> = rows.iter().map(Texts::of).collect();
+    let lines = picture.last_lines.iter().map(String::as_str).chain(iter::repeat(""));
+    let texts: Vec<Texts> =
+        rows.iter().zip(lines).map(|(row, line)| Texts::of(row, line, picture.moment)).collect();
     let widest = |text: fn(&Texts) -> &str| {
         texts.iter().map(|texts| table::width(text(texts))).max().unwrap_or_default()
     };
@@ -44,10 +50,7 @@ pub(super) fn draw(
     let first = (picked + 1).saturating_sub(height);
     for (index, y) in (first..rows.len()).zip(area.y..area.bottom()) {
         let line = Line { columns, y, ink, is_picked: index == picked };
-        let time =
-            rows[index].elapsed(picture.moment).map(duration::print_short).unwrap_or_default();
-        let last = picture.last_lines.get(index).map_or("", String::as_str);
-        line.draw(&texts[index], (&rows[index], &time, last), buffer);
+        line.draw(&rows[index], &texts[index], buffer);
     }
     let used = u16::try_from(rows.len()).unwrap_or(u16::MAX).min(area.height);
     (height, Rect { y: area.y + used, height: area.height - used, ..area })
@@ -74,15 +77,20 @@ struct Texts {
     name: String,
     badge: String,
     item: String,
+    time: String,
+    /// The last line of its output.
+    line: String,
 }
 
 impl Texts {
-    fn of(row: &Row) -> Texts {
+    fn of(row: &Row, line: &str, now: Timestamp) -> Texts {
         let indent = "  ".repeat(usize::try_from(row.level.min(8)).unwrap_or_default());
         Texts {
             name: tame(&format!("{indent}{}", row.name)),
             badge: row.badge(),
             item: tame(format!("{} {}", row.item, row.title).trim()),
+            time: row.elapsed(now).map(duration::print_short).unwrap_or_default(),
+            line: tame(line),
         }
     }
 }
@@ -96,8 +104,8 @@ struct Line {
 }
 
 impl Line {
-    fn draw(&self, texts: &Texts, (row, time, last): (&Row, &str, &str), buffer: &mut Buffer) {
-        let Columns { name, badge, time: time_column, item, line } = self.columns;
+    fn draw(&self, row: &Row, texts: &Texts, buffer: &mut Buffer) {
+        let Columns { name, badge, time, item, line } = self.columns;
         if self.is_picked {
             buffer.set_string(buffer.area.x, self.y, MARK, Style::new());
         }
@@ -105,19 +113,20 @@ impl Line {
         let cells = [
             (Some(name), texts.name.as_str(), Style::new()),
             (Some(badge), &texts.badge, badge_style),
-            (time_column, time, Style::new()),
+            (time, &texts.time, Style::new()),
             (item, &texts.item, Style::new()),
-            (line, &tame(last), Modifier::DIM.into()),
+            (line, &texts.line, Modifier::DIM.into()),
         ];
         for (column, text, style) in cells {
             if let Some(column) = column {
-                self.cell(column, (text, style), buffer);
+                self.cell(column, text, style, buffer);
             }
         }
     }
 
     /// One cell; what does not fit ends with a mark that says so.
-    fn cell(&self, Column { x, width }: Column, (text, style): (&str, Style), buffer: &mut Buffer) {
+    fn cell(&self, column: Column, text: &str, style: Style, buffer: &mut Buffer) {
+        let Column { x, width } = column;
         let style = if self.is_picked { style.add_modifier(Modifier::REVERSED) } else { style };
         let room = usize::from(width);
         if table::width(text) <= room {

@@ -96,7 +96,7 @@ fn limits_are_tightened_and_never_loosened() {
         assert_eq!(repaired.put_back.is_empty(), stays, "{new}: {:?}", told(&repaired));
         let (was, now) = (read(old, beneath), read(&repaired.text, beneath));
         for key in [Key::MaxIterations, Key::RequiredEvents] {
-            assert!(may_become(key, (&was.settings, &now.settings)), "{new}: {}", repaired.text);
+            assert!(may_become(key, &was.settings, &now.settings), "{new}: {}", repaired.text);
         }
     }
 }
@@ -241,7 +241,7 @@ proptest! {
             prop_assert_eq!(part(&repaired.text, false), part(&old, false), "{}", repaired.text);
             let (was, now) = (read(&old, &[]), read(&repaired.text, &[]));
             for key in Key::ALL {
-                prop_assert!(may_become(*key, (&was.settings, &now.settings)), "{}", repaired.text);
+                prop_assert!(may_become(*key, &was.settings, &now.settings), "{}", repaired.text);
             }
             if repaired.text != old {
                 prop_assert_eq!(part(&repaired.text, true), part(&new, true), "{}", repaired.text);
