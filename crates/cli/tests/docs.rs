@@ -128,7 +128,7 @@ const SHOP: &str = "backend.command = \"sh\"\nbackend.args = [\"agent.sh\"]\n";
 const SHOP_AGENT: &str = r#"say() { echo "{\"verdict\": \"$1\", \"followUpPrompt\": \"$2\"}"; }
 case "$AUTOLOOP_SLOT_PHASE $AUTOLOOP_ITEM_ID $AUTOLOOP_FIX_ATTEMPT" in
   "review t-1 0") say drift "refuse an empty title" ;;
-  review*) say pass "all is well" ;;
+  review*) say pass "no problems" ;;
   *) echo "done" ;;
 esac
 "#;

@@ -276,7 +276,7 @@ fn a_refusal_that_cannot_be_recorded_is_still_a_refusal() {
     exit 3
     --- stderr
     autoloop: invalid event 'loop.start'; topics like this are written by the harness alone; emit a topic of your own, like review.ready
-      hint: the refusal itself could not be put on record: not stored: .autoloop/journal.jsonl is a directory, not a journal
+      hint: the refusal could not be recorded: not stored: .autoloop/journal.jsonl is a directory, not a journal
     ");
 }
 

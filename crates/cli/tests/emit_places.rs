@@ -291,6 +291,6 @@ fn a_reserved_topic_where_no_journal_can_be() {
     exit 3
     --- stderr
     autoloop: invalid event 'loop.start'; topics like this are written by the harness alone; emit a topic of your own, like review.ready
-      hint: the refusal itself could not be put on record: .autoloop/journal.jsonl is a directory, not a journal
+      hint: the refusal could not be recorded: .autoloop/journal.jsonl is a directory, not a journal
     ");
 }

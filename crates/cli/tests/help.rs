@@ -29,11 +29,11 @@ fn without_arguments_it_prints_help() {
       inspect      Show views of a journal
       loops        List runs
       watch        Watch a run, a chain or slots
-      journal      Look after the journal file
+      journal      Verify or follow the journal file
       config       Show the settings of a loop
       memory       Manage memory across iterations and runs
       tasks        Manage the task queue of the project
-      review       Undo what a metareview changed
+      review       Revert changes of a metareview
       slots        Process a task queue: implement, review and fix each item
       doctor       Check whether loops can run here
       demo         Watch a whole run with scripted agents, in a project to be thrown away
@@ -301,18 +301,18 @@ fn inspect_explains_itself() {
 
 #[test]
 fn verify_explains_itself() {
-    assert_snapshot!(run(&["journal", "verify", "--help"]), @r"
+    assert_snapshot!(run(&["journal", "verify", "--help"]), @"
     exit 0
     --- stdout
     Report invalid lines, and removed, edited or copied records.
 
-    Each is named with its line number, its byte offset and what is wrong with it. Nothing is changed: a torn line does no harm, and what follows it is read as usual. Records of a harness are checked by their seals, where the key of this user fits. Exits with 0 only when nothing is wrong.
+    Prints the line number, the byte offset and the problem of each. Changes nothing: readers skip a torn line and read the records after it. Records of a harness are checked by their seals if this user's key wrote them.
 
     Usage: autoloop journal verify [FILE]
 
     Arguments:
       [FILE]
-              The journal [default: that of the current project]
+              Journal file [default: that of the current project]
 
     Options:
       -h, --help
@@ -325,28 +325,28 @@ fn follow_explains_itself() {
     assert_snapshot!(run(&["journal", "follow", "--help"]), @"
     exit 0
     --- stdout
-    Print records as they come, from whichever process.
+    Print records of all processes as they are appended.
 
-    First what is there, then everything that is added, until it is interrupted. The journal need not exist yet.
+    Prints the existing records, then new ones until interrupted. The journal need not exist yet.
 
     Usage: autoloop journal follow [OPTIONS] [FILE]
 
     Arguments:
       [FILE]
-              The journal [default: that of the current project]
+              Journal file [default: that of the current project]
 
     Options:
           --new
-              Leave out what is there already
+              Skip existing records
 
           --run <RUN>
-              Only the records of this run
+              Print records of this run only
 
           --topic <TOPIC>
-              Only records with this topic. Can be given more than once
+              Print records with this topic only; repeatable
 
           --format <FORMAT>
-              How to print them
+              Output format
 
               Possible values:
               - json: The lines of the journal as they stand

@@ -263,10 +263,10 @@ fn a_record_glued_to_a_giant_fragment_is_shown_as_it_stands() {
     assert_snapshot!(output, @"
     exit 1
     --- stdout
-    line 1, byte 0: torn: the line ends in the middle of a record; the record behind it was found
+    line 1, byte 0: torn: the line ends in the middle of a record; the record after it was read
     --- stderr
-    autoloop: .autoloop/journal.jsonl: 1 records in 1 lines, and 1 piece that is not a record
-      hint: nothing has to be done: readers pass over them, and every record is intact
+    autoloop: .autoloop/journal.jsonl: 1 records in 1 lines, 1 invalid
+      hint: do nothing: readers skip what is invalid, and every record is intact
     ");
 }
 

@@ -184,7 +184,7 @@ fn a_journal_that_is_replaced_is_followed_from_its_beginning() {
     sandbox.write("other", "{\"run\": \"r\", \"topic\": \"another\"}\n");
     fs::rename(sandbox.path("other"), sandbox.journal_path()).unwrap();
     assert_eq!(follower.topic(), "another");
-    let expected = "autoloop: .autoloop/journal.jsonl was cut, replaced or edited; following it from its beginning";
+    let expected = "autoloop: .autoloop/journal.jsonl was truncated, replaced or edited; restarting from its beginning";
     assert_eq!(follower.note(), expected);
 
     // As a shell does it: truncated and rewritten.

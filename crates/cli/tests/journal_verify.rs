@@ -30,7 +30,7 @@ fn a_good_journal_verifies() {
     assert_snapshot!(verify(GOOD.repeat(3).as_bytes()), @"
     exit 0
     --- stdout
-    .autoloop/journal.jsonl: 3 records in 3 lines, all is well
+    .autoloop/journal.jsonl: 3 records in 3 lines, no problems
     ");
 }
 
@@ -42,7 +42,7 @@ fn our_own_journal_verifies() {
     assert_snapshot!(sandbox.run(&["journal", "verify"]), @"
     exit 0
     --- stdout
-    .autoloop/journal.jsonl: 2 records in 2 lines, all is well
+    .autoloop/journal.jsonl: 2 records in 2 lines, no problems
     ");
 }
 
@@ -51,7 +51,7 @@ fn an_empty_journal_verifies() {
     assert_snapshot!(verify(b""), @"
     exit 0
     --- stdout
-    .autoloop/journal.jsonl: 0 records in 0 lines, all is well
+    .autoloop/journal.jsonl: 0 records in 0 lines, no problems
     ");
 }
 
@@ -60,22 +60,22 @@ fn blank_lines_carriage_returns_marks_and_padding_do_no_harm() {
     assert_snapshot!(verify(format!("\n\n{GOOD}  \t\n\r\n{GOOD}\n").as_bytes()), @"
     exit 0
     --- stdout
-    .autoloop/journal.jsonl: 2 records in 7 lines, all is well
+    .autoloop/journal.jsonl: 2 records in 7 lines, no problems
     ");
     assert_snapshot!(verify(GOOD.replace('\n', "\r\n").repeat(2).as_bytes()), @"
     exit 0
     --- stdout
-    .autoloop/journal.jsonl: 2 records in 2 lines, all is well
+    .autoloop/journal.jsonl: 2 records in 2 lines, no problems
     ");
     assert_snapshot!(verify(format!("\u{feff}{GOOD}{GOOD}").as_bytes()), @"
     exit 0
     --- stdout
-    .autoloop/journal.jsonl: 2 records in 2 lines, all is well
+    .autoloop/journal.jsonl: 2 records in 2 lines, no problems
     ");
     assert_snapshot!(verify(format!("{GOOD}\0\0\0\0{GOOD}").as_bytes()), @"
     exit 0
     --- stdout
-    .autoloop/journal.jsonl: 2 records in 2 lines, all is well
+    .autoloop/journal.jsonl: 2 records in 2 lines, no problems
     ");
 }
 
@@ -86,8 +86,8 @@ fn a_line_that_was_torn_in_the_middle() {
     --- stdout
     line 2, byte 33: torn: the line ends in the middle of a record
     --- stderr
-    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
-      hint: nothing has to be done: readers pass over them, and every record is intact
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, 1 invalid
+      hint: do nothing: readers skip what is invalid, and every record is intact
     ");
 }
 
@@ -96,19 +96,19 @@ fn a_tail_that_was_torn() {
     assert_snapshot!(verify([GOOD, "{\"run\": \"r\", \"top"].concat().as_bytes()), @"
     exit 1
     --- stdout
-    line 2, byte 33: torn: the last line has no end; the next writer ends it and goes on
+    line 2, byte 33: torn: the last line has no end; the next writer ends it
     --- stderr
-    autoloop: .autoloop/journal.jsonl: 1 records in 1 lines, and 1 piece that is not a record
-      hint: nothing has to be done: readers pass over them, and every record is intact
+    autoloop: .autoloop/journal.jsonl: 1 records in 1 lines, 1 invalid
+      hint: do nothing: readers skip what is invalid, and every record is intact
     ");
     // Even if only the newline is missing.
     assert_snapshot!(verify(GOOD.trim_end().as_bytes()), @"
     exit 1
     --- stdout
-    line 1, byte 0: torn: the last line has no end; the next writer ends it and goes on
+    line 1, byte 0: torn: the last line has no end; the next writer ends it
     --- stderr
-    autoloop: .autoloop/journal.jsonl: 0 records in 0 lines, and 1 piece that is not a record
-      hint: nothing has to be done: readers pass over them, and every record is intact
+    autoloop: .autoloop/journal.jsonl: 0 records in 0 lines, 1 invalid
+      hint: do nothing: readers skip what is invalid, and every record is intact
     ");
 }
 
@@ -117,10 +117,10 @@ fn a_record_that_is_glued_to_a_fragment() {
     assert_snapshot!(between(format!("{{\"run\": \"r\", \"topic\": \"to{GOOD}").as_bytes()), @"
     exit 1
     --- stdout
-    line 2, byte 33: torn: the line ends in the middle of a record; the record behind it was found
+    line 2, byte 33: torn: the line ends in the middle of a record; the record after it was read
     --- stderr
-    autoloop: .autoloop/journal.jsonl: 3 records in 3 lines, and 1 piece that is not a record
-      hint: nothing has to be done: readers pass over them, and every record is intact
+    autoloop: .autoloop/journal.jsonl: 3 records in 3 lines, 1 invalid
+      hint: do nothing: readers skip what is invalid, and every record is intact
     ");
 }
 
@@ -132,8 +132,8 @@ fn a_fragment_that_is_glued_to_a_record() {
     --- stdout
     line 2, byte 65: torn: the line ends in the middle of a record
     --- stderr
-    autoloop: .autoloop/journal.jsonl: 3 records in 3 lines, and 1 piece that is not a record
-      hint: nothing has to be done: readers pass over them, and every record is intact
+    autoloop: .autoloop/journal.jsonl: 3 records in 3 lines, 1 invalid
+      hint: do nothing: readers skip what is invalid, and every record is intact
     ");
 }
 
@@ -145,8 +145,8 @@ fn a_fragment_that_is_glued_to_a_fragment() {
     line 2, byte 33: torn: the line ends in the middle of a record
     line 2, byte 49: torn: the line ends in the middle of a record
     --- stderr
-    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 2 pieces that are not a record
-      hint: nothing has to be done: readers pass over them, and every record is intact
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, 2 invalid
+      hint: do nothing: readers skip what is invalid, and every record is intact
     ");
 }
 
@@ -157,8 +157,8 @@ fn bytes_that_are_no_text() {
     --- stdout
     line 2, byte 33: not UTF-8 at byte 23 of the line
     --- stderr
-    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
-      hint: nothing has to be done: readers pass over them, and every record is intact
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, 1 invalid
+      hint: do nothing: readers skip what is invalid, and every record is intact
     ");
 }
 
@@ -169,8 +169,8 @@ fn half_a_pair_of_surrogates() {
     --- stdout
     line 2, byte 33: not JSON: unexpected end of hex escape at byte 46 of the line
     --- stderr
-    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
-      hint: nothing has to be done: readers pass over them, and every record is intact
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, 1 invalid
+      hint: do nothing: readers skip what is invalid, and every record is intact
     ");
 }
 
@@ -181,8 +181,8 @@ fn a_key_that_stands_there_twice() {
     --- stdout
     line 2, byte 33: ambiguous: duplicate key "run"
     --- stderr
-    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
-      hint: nothing has to be done: readers pass over them, and every record is intact
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, 1 invalid
+      hint: do nothing: readers skip what is invalid, and every record is intact
     "#);
     assert_snapshot!(
         between(b"{\"run\": \"r\", \"topic\": \"t\", \"fields\": {\"a\": \"1\", \"a\": \"2\"}}\n"),
@@ -191,8 +191,8 @@ fn a_key_that_stands_there_twice() {
     --- stdout
     line 2, byte 33: ambiguous: duplicate key "a"
     --- stderr
-    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
-      hint: nothing has to be done: readers pass over them, and every record is intact
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, 1 invalid
+      hint: do nothing: readers skip what is invalid, and every record is intact
     "#
     );
 }
@@ -217,50 +217,50 @@ fn json_that_is_no_record() {
     --- stdout
     line 2, byte 33: not a record: the line holds null, and a record is an object
     --- stderr
-    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
-      hint: nothing has to be done: readers pass over them, and every record is intact
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, 1 invalid
+      hint: do nothing: readers skip what is invalid, and every record is intact
     exit 1
     --- stdout
     line 2, byte 33: not a record: the line holds a list, and a record is an object
     --- stderr
-    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
-      hint: nothing has to be done: readers pass over them, and every record is intact
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, 1 invalid
+      hint: do nothing: readers skip what is invalid, and every record is intact
     exit 1
     --- stdout
     line 2, byte 33: not a record: the line holds a string, and a record is an object
     --- stderr
-    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
-      hint: nothing has to be done: readers pass over them, and every record is intact
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, 1 invalid
+      hint: do nothing: readers skip what is invalid, and every record is intact
     exit 1
     --- stdout
     line 2, byte 33: not a record: "run" is missing
     --- stderr
-    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
-      hint: nothing has to be done: readers pass over them, and every record is intact
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, 1 invalid
+      hint: do nothing: readers skip what is invalid, and every record is intact
     exit 1
     --- stdout
     line 2, byte 33: not a record: "run" is missing
     --- stderr
-    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
-      hint: nothing has to be done: readers pass over them, and every record is intact
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, 1 invalid
+      hint: do nothing: readers skip what is invalid, and every record is intact
     exit 1
     --- stdout
     line 2, byte 33: not a record: "topic" is missing
     --- stderr
-    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
-      hint: nothing has to be done: readers pass over them, and every record is intact
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, 1 invalid
+      hint: do nothing: readers skip what is invalid, and every record is intact
     exit 1
     --- stdout
     line 2, byte 33: not a record: "run" is not a string
     --- stderr
-    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
-      hint: nothing has to be done: readers pass over them, and every record is intact
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, 1 invalid
+      hint: do nothing: readers skip what is invalid, and every record is intact
     exit 1
     --- stdout
     line 2, byte 33: not JSON: trailing characters at byte 28 of the line
     --- stderr
-    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
-      hint: nothing has to be done: readers pass over them, and every record is intact
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, 1 invalid
+      hint: do nothing: readers skip what is invalid, and every record is intact
     "#);
 }
 
@@ -271,8 +271,8 @@ fn nuls_where_text_should_be() {
     --- stdout
     line 2, byte 33: torn: the line ends in the middle of a record
     --- stderr
-    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, and 1 piece that is not a record
-      hint: nothing has to be done: readers pass over them, and every record is intact
+    autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, 1 invalid
+      hint: do nothing: readers skip what is invalid, and every record is intact
     ");
 }
 
@@ -284,10 +284,10 @@ fn every_bad_line_is_named() {
     --- stdout
     line 1, byte 0: not JSON: expected value at byte 1 of the line
     line 4, byte 36: torn: the line ends in the middle of a record
-    line 6, byte 71: torn: the last line has no end; the next writer ends it and goes on
+    line 6, byte 71: torn: the last line has no end; the next writer ends it
     --- stderr
-    autoloop: .autoloop/journal.jsonl: 2 records in 5 lines, and 3 pieces that are not a record
-      hint: nothing has to be done: readers pass over them, and every record is intact
+    autoloop: .autoloop/journal.jsonl: 2 records in 5 lines, 3 invalid
+      hint: do nothing: readers skip what is invalid, and every record is intact
     ");
 }
 
@@ -310,8 +310,8 @@ fn the_journal_can_be_named() {
     --- stdout
     line 1, byte 0: not JSON: expected value at byte 1 of the line
     --- stderr
-    autoloop: other.jsonl: 0 records in 1 lines, and 1 piece that is not a record
-      hint: nothing has to be done: readers pass over them, and every record is intact
+    autoloop: other.jsonl: 0 records in 1 lines, 1 invalid
+      hint: do nothing: readers skip what is invalid, and every record is intact
     ");
     let sandbox = sandbox.env("AUTOLOOP_JOURNAL_FILE", "other.jsonl");
     assert_eq!(sandbox.run(&["journal", "verify"]).code, Some(1));
@@ -338,11 +338,11 @@ fn an_unreadable_file_is_explained() {
     exit 2
     --- stderr
     autoloop: cannot read .autoloop/journal.jsonl: No such file or directory (os error 2)
-      hint: name the journal, or run this where .autoloop is
+      hint: name the journal, or run this in a project
     exit 2
     --- stderr
     autoloop: cannot read missing: No such file or directory (os error 2)
-      hint: name the journal, or run this where .autoloop is
+      hint: name the journal, or run this in a project
     exit 1
     --- stderr
     autoloop: dir is a directory, not a journal
@@ -362,13 +362,13 @@ fn an_unreadable_file_is_explained() {
     For more information, try '--help'.
     exit 2
     --- stderr
-    Look after the journal file
+    Verify or follow the journal file
 
     Usage: autoloop journal <COMMAND>
 
     Commands:
       verify  Report invalid lines, and removed, edited or copied records
-      follow  Print records as they come, from whichever process
+      follow  Print records of all processes as they are appended
       help    Print this message or the help of the given subcommand(s)
 
     Options:
@@ -387,8 +387,8 @@ fn a_line_that_is_being_written_is_not_called_torn() {
     --- stdout
     line 2, byte 33: unfinished: the last line is being written
     --- stderr
-    autoloop: .autoloop/journal.jsonl: 1 records in 1 lines, and 1 piece that is not a record
-      hint: nothing has to be done: readers pass over them, and every record is intact
+    autoloop: .autoloop/journal.jsonl: 1 records in 1 lines, 1 invalid
+      hint: do nothing: readers skip what is invalid, and every record is intact
     ");
 }
 
@@ -401,7 +401,7 @@ fn a_link_to_nothing_is_not_an_empty_journal() {
     exit 2
     --- stderr
     autoloop: cannot read .autoloop/journal.jsonl: No such file or directory (os error 2)
-      hint: name the journal, or run this where .autoloop is
+      hint: name the journal, or run this in a project
     ");
 }
 
@@ -418,7 +418,7 @@ fn a_giant_is_verified_to_its_end() {
     let fine = ["", "漢", "\\ud83e\\udd80", "\\n\\u000a\\\\"];
     for inside in fine {
         let said = between(&giant(inside.as_bytes(), ", \"v\": 1"));
-        assert!(said.contains("3 records in 3 lines, all is well"), "{said}");
+        assert!(said.contains("3 records in 3 lines, no problems"), "{said}");
     }
     let cases: [(&[u8], &str); 7] = [
         (b"\xff", ""),
@@ -469,7 +469,7 @@ fn removed_edited_and_copied_records_are_found_by_their_seals() {
     assert_snapshot!(verify(&lines), @"
     exit 0
     --- stdout
-    .autoloop/journal.jsonl: 6 records in 6 lines, all is well
+    .autoloop/journal.jsonl: 6 records in 6 lines, no problems
     ");
     let removed = [&lines[..1], &lines[3..]].concat();
     let edited = lines.concat().replace(": \"max_iterations\"", ": \"interrupted\"");
@@ -480,20 +480,20 @@ fn removed_edited_and_copied_records_are_found_by_their_seals() {
     --- stdout
     line 2: run 'run-1': the 2 records before it are missing
     --- stderr
-    autoloop: .autoloop/journal.jsonl: 4 records in 4 lines, and 1 place where records were removed, edited or copied
-      hint: resuming such a run repeats the steps whose records are not proven
+    autoloop: .autoloop/journal.jsonl: 4 records in 4 lines, 1 place where records were removed, edited or copied
+      hint: resuming such a run repeats the steps without valid records
     exit 1
     --- stdout
-    line 6: run 'run-1': the record was edited: its seal does not fit
+    line 6: run 'run-1': the record was edited: its seal is invalid
     --- stderr
-    autoloop: .autoloop/journal.jsonl: 6 records in 6 lines, and 1 place where records were removed, edited or copied
-      hint: resuming such a run repeats the steps whose records are not proven
+    autoloop: .autoloop/journal.jsonl: 6 records in 6 lines, 1 place where records were removed, edited or copied
+      hint: resuming such a run repeats the steps without valid records
     exit 1
     --- stdout
     line 7: run 'run-1': the record was copied or moved
     --- stderr
-    autoloop: .autoloop/journal.jsonl: 7 records in 7 lines, and 1 place where records were removed, edited or copied
-      hint: resuming such a run repeats the steps whose records are not proven
+    autoloop: .autoloop/journal.jsonl: 7 records in 7 lines, 1 place where records were removed, edited or copied
+      hint: resuming such a run repeats the steps without valid records
     ");
     // The records of another user cannot be checked.
     sandbox.write_journal(lines[1..].concat());

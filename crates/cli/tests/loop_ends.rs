@@ -292,7 +292,7 @@ fn a_full_disk_stops_a_run_which_resumes_once_there_is_room() {
             None => format!("{line}\n"),
         })
         .collect::<String>();
-    assert_eq!(shown.matches(" lines, all is well").count(), 2, "{shown}");
+    assert_eq!(shown.matches(" lines, no problems").count(), 2, "{shown}");
     // The number of iterations that fit depends on the system.
     let is_shown = |line: &&str| {
         !line.starts_with("iteration ") && !line.contains(" records in ") && *line != "  no event"

@@ -26,7 +26,7 @@ emits = ["task.complete"]
 
 /// An agent that is refused once, hands off, records coordination events, and completes.
 const AGENT: &str = r#"
-if [ -n "$AUTOLOOP_REVIEW_MODE" ]; then echo "all is well"; exit 0; fi
+if [ -n "$AUTOLOOP_REVIEW_MODE" ]; then echo "no problems"; exit 0; fi
 case $N in
 1) $T emit bogus.x; printf 'half a line, LOOP_COMPLETE';;
 2) $T emit tasks.ready '--file it says

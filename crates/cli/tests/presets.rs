@@ -76,7 +76,7 @@ fn script(walk: &Walk) -> String {
             "[[turn]]\nrole = '{role}'\niteration = {number}\ndo = [{{ emit = '{event}', payload = 'turn {number}' }}]\n"
         )
     };
-    let review = "[[turn]]\nreview = true\ndo = [{ print = 'all is well' }]\n";
+    let review = "[[turn]]\nreview = true\ndo = [{ print = 'no problems' }]\n";
     walk.iter().enumerate().map(turn).collect::<String>() + review
 }
 

@@ -230,10 +230,10 @@ fn a_review_is_undone_exactly() {
     assert_snapshot!(revert(&sandbox), @"
     exit 0
     --- stdout
-    harness.md: changes undone
-    metareview.md: there again
-    roles/x.md: gone again
-    the review before iteration 2 is undone
+    harness.md: changes reverted
+    metareview.md: restored
+    roles/x.md: deleted
+    reverted the review before iteration 2
     ");
     assert_eq!(text(&sandbox, "harness.md"), HARNESS);
     assert_eq!(text(&sandbox, "metareview.md"), "Keep the loop tidy.");
@@ -249,11 +249,11 @@ fn a_review_is_undone_exactly() {
     assert_snapshot!(revert(&sandbox), @"
     exit 0
     --- stdout
-    the review before iteration 2 is undone already
+    the review before iteration 2 is already reverted
     ");
     assert_eq!(text(&sandbox, "harness.md"), HARNESS);
     assert_eq!(sandbox.fields("loop.reverted", "review").len(), 1);
-    assert!(shown(&sandbox, &["inspect", "review"]).contains("\nundone   [TS]\n"));
+    assert!(shown(&sandbox, &["inspect", "review"]).contains("\nreverted [TS]\n"));
 
     // The run continues as if the review had not happened.
     assert_eq!(sandbox.run(&["run", "--resume", ".", "-i", "2"]).code, Some(1));
@@ -268,12 +268,12 @@ fn changes_of_a_sandboxed_review_are_reverted_too() {
     assert_snapshot!(revert(&sandbox), @"
     exit 0
     --- stdout
-    .autoloop/logs/deep/a: gone again
-    .autoloop/plan.md: gone again
-    harness.md: changes undone
-    roles/a.md: there again
-    roles/empty.md: gone again
-    the review before iteration 2 is undone
+    .autoloop/logs/deep/a: deleted
+    .autoloop/plan.md: deleted
+    harness.md: changes reverted
+    roles/a.md: restored
+    roles/empty.md: deleted
+    reverted the review before iteration 2
     ");
     assert_eq!(text(&sandbox, "harness.md"), HARNESS);
     assert_eq!(text(&sandbox, "roles/a.md"), "You are a.\n");
@@ -295,7 +295,7 @@ fn an_unwritable_file_leaves_the_others_unchanged() {
     assert_snapshot!(sandbox.finish(command).to_string(), @"
     exit 1
     --- stderr
-    autoloop: the review before iteration 2 is not undone: roles/big.md: File too large (os error 27)
+    autoloop: the review before iteration 2 is not reverted: roles/big.md: File too large (os error 27)
       hint: make sure that it can be read and written
     ");
     assert_eq!(text(&sandbox, "harness.md"), EDITED);
@@ -324,8 +324,8 @@ fn user_changes_in_the_same_place_are_a_conflict() {
     assert_snapshot!(revert(&sandbox), @"
     exit 1
     --- stderr
-    autoloop: the review before iteration 2 is not undone: harness.md: change 1 (@@ -2,7 +2,7 @@) is not there any more: its lines were changed since
-      hint: nothing was changed; `autoloop inspect review 2` shows what to undo by hand
+    autoloop: the review before iteration 2 is not reverted: harness.md: change 1 (@@ -2,7 +2,7 @@) is not there any more: its lines were changed since
+      hint: nothing was changed; `autoloop inspect review 2` shows what to revert by hand
     ");
     assert_eq!(text(&sandbox, "harness.md"), mine);
     assert!(sandbox.path("roles/x.md").exists() && !sandbox.path("metareview.md").exists());
@@ -335,8 +335,8 @@ fn user_changes_in_the_same_place_are_a_conflict() {
     assert_snapshot!(revert(&sandbox), @"
     exit 1
     --- stderr
-    autoloop: the review before iteration 2 is not undone: roles/x.md: it was added by the review and has been changed since
-      hint: nothing was changed; `autoloop inspect review 2` shows what to undo by hand
+    autoloop: the review before iteration 2 is not reverted: roles/x.md: it was added by the review and has been changed since
+      hint: nothing was changed; `autoloop inspect review 2` shows what to revert by hand
     ");
     assert_eq!(text(&sandbox, "harness.md"), EDITED);
 }
@@ -347,8 +347,8 @@ fn a_change_that_is_only_named_cannot_be_undone() {
     assert_snapshot!(revert(&sandbox), @"
     exit 1
     --- stderr
-    autoloop: the review before iteration 2 is not undone: harness.md: the record only says that it was changed (not a text: 88 bytes before, 1 after)
-      hint: nothing was changed; `autoloop inspect review 2` shows what to undo by hand
+    autoloop: the review before iteration 2 is not reverted: harness.md: the record only says that it was changed (not a text: 88 bytes before, 1 after)
+      hint: nothing was changed; `autoloop inspect review 2` shows what to revert by hand
     ");
 }
 
@@ -371,7 +371,7 @@ fn a_path_that_no_review_may_change_is_refused() {
     assert_snapshot!(revert(&sandbox), @"
     exit 1
     --- stderr
-    autoloop: the review before iteration 2 is not undone: forged record: it says that the review changed ../x, which no review may
+    autoloop: the review before iteration 2 is not reverted: forged record: it says that the review changed ../x, which no review may
       hint: nothing was changed
     ");
     tamper(&sandbox, "@@ -0,0 +1 @@", "@@ -0,0 +1,3 @@");
@@ -392,7 +392,7 @@ fn a_link_is_not_followed() {
     assert_snapshot!(revert(&sandbox), @"
     exit 1
     --- stderr
-    autoloop: the review before iteration 2 is not undone: harness.md is not an ordinary file, or is reached by a link
+    autoloop: the review before iteration 2 is not reverted: harness.md is not an ordinary file, or is reached by a link
       hint: nothing was changed
     ");
     assert_eq!(text(&sandbox, "elsewhere"), EDITED);
@@ -403,7 +403,7 @@ fn a_link_is_not_followed() {
     assert_snapshot!(revert(&sandbox), @"
     exit 1
     --- stderr
-    autoloop: the review before iteration 2 is not undone: roles/x.md is not an ordinary file, or is reached by a link
+    autoloop: the review before iteration 2 is not reverted: roles/x.md is not an ordinary file, or is reached by a link
       hint: nothing was changed
     ");
     assert!(sandbox.path("other/x.md").exists());
@@ -425,7 +425,7 @@ fn protected_settings_are_never_changed() {
     assert_snapshot!(revert(&sandbox), @"
     exit 1
     --- stderr
-    autoloop: the review before iteration 2 is not undone: autoloops.toml: protected setting backend.model = 'evil' added; no review did that, so none is undone
+    autoloop: the review before iteration 2 is not reverted: autoloops.toml: protected setting backend.model = 'evil' added; no review did that, so none is undone
       hint: nothing was changed
     ");
 }
@@ -464,8 +464,8 @@ fn during_a_run_nothing_is_reverted() {
     assert_snapshot!(told, @"
     exit 4
     --- stderr
-    autoloop: run '[RUN]' is being driven by another process ([PID])
-      hint: it reads the files of the loop before every iteration; undo the review when it has ended
+    autoloop: run '[RUN]' is running in another process ([PID])
+      hint: it reads the files of the loop before every iteration; revert the review when it has ended
     ");
     assert_eq!(text(&sandbox, "harness.md"), EDITED);
     harness.kill();

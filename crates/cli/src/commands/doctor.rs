@@ -80,7 +80,7 @@ fn check(located: &Located, world: &World) -> Vec<Finding> {
     findings
 }
 
-/// The result of a check. It has the name of its check, and an advice unless all is well.
+/// The result of a check. It has the name of its check, and advice if it found a problem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Finding {
     check: &'static str,
