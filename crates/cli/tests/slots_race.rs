@@ -59,7 +59,7 @@ fn until_it_ends(sandbox: &Sandbox, name: usize, mut pauses: Vec<u64>) {
             None => drop(harness.0.wait()),
         }
         let text = fs::read_to_string(&said).unwrap();
-        let mut words = text.lines().find_map(|line| line.strip_prefix("slots "));
+        let mut words = text.lines().find_map(|line| Some(line.split_once("] slots ")?.1));
         run = run.or_else(|| Some(words.take()?.split(' ').next()?.to_owned()));
         let unfinished = run.as_ref().is_none_or(|run| !is_over(sandbox, run));
         if pauses.is_empty() && !unfinished {
