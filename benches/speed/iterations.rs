@@ -207,7 +207,7 @@ fn listen(child: &mut Child) -> Fallible<Watched> {
     let mut watched = Watched { begins: Vec::new(), peak: 0 };
     for line in BufReader::new(told).lines() {
         let line = line?;
-        let Some(number) = line.strip_prefix("iteration ") else { continue };
+        let Some((_, number)) = line.split_once("] iteration ") else { continue };
         watched.begins.push(Instant::now());
         let (number, of) = number
             .split_once(' ')

@@ -268,6 +268,7 @@ fn a_resumed_run_keeps_its_items() {
     --- stderr
     autoloop: run '[RUN]' takes its items from beads, and the settings say builtin
       hint: pass `--source beads`, or start a new run with `autoloop slots`
+      hint: then resume it with `autoloop slots --resume=[RUN]`
     ");
     assert_eq!(sandbox.run(&["slots", "--resume"]).code, Some(0));
     assert_eq!(outcomes(&sandbox), ["bd-1 passed: good"]);
