@@ -4,11 +4,6 @@
 //! whose name contains `NAME`. It shows figures and is not a test: it succeeds even when a figure
 //! is missed. `docs/performance.md` explains the rows.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "what is measured here is the time of the machine, not that of a simulated world"
-)]
-
 mod bench;
 mod corpus;
 mod emit;

@@ -1,5 +1,7 @@
 //! `autoloop`: runs coding agents in loops that can be trusted.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod commands;
 mod diagnostic;
 mod failure;
@@ -13,6 +15,7 @@ use autoloop_runtime::world::World;
 
 use crate::failure::Failure;
 
+#[expect(clippy::disallowed_methods, reason = "reads the arguments")]
 fn main() -> ExitCode {
     let run = || {
         if let Some(done) = commands::shim::run_if_asked(std::env::args_os()) {

@@ -5,6 +5,8 @@
 //! keys and looks at the journal in between; what keys do ([`view`]) and what is seen ([`mod@draw`]) is
 //! decided without a terminal.
 
+#![expect(clippy::disallowed_methods, reason = "asks the environment about the terminal")]
+
 mod background;
 mod draw;
 mod input;

@@ -3,6 +3,8 @@
 //! The journal is the only thing that has happened; everything in this crate is a fold of it or a
 //! decision made from it. Nothing here opens a file, asks the time or starts a process.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod agents;
 pub mod chain;
 pub mod config;

@@ -6,6 +6,11 @@
 //! people keep such files in other directories and link them; in what the harness writes for itself, and in the
 //! files of git in a worktree, a link is refused.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "opens files that the Disk does not simulate, in the way every caller should"
+)]
+
 use std::fs::File;
 use std::io;
 use std::path::Path;

@@ -7,6 +7,8 @@
 //! Every operation can be repeated after a crash: what was completed is not done twice, what was half done is
 //! done again, and a commit is deleted only when it is reachable from elsewhere.
 
+#![expect(clippy::disallowed_methods, reason = "git is a real program that works on real files")]
+
 mod capture;
 mod checkpoint;
 mod command;

@@ -3,6 +3,11 @@
 //! A [`Launch`] is all that a harness needs to carry a run out; the drivers in [`drive`](crate::drive) take one. The
 //! settings are read here once, and the driver reads them again only between iterations.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "presets and the directory of a run are real files; paths are shown as seen from here"
+)]
+
 mod agents;
 mod chains;
 pub mod presets;

@@ -1,6 +1,11 @@
 //! The state directory of a project: the names of everything below it, and how it is created, private to
 //! its owner and ignored by git.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "checks the owner and the links of the real state directory"
+)]
+
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};

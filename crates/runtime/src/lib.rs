@@ -1,5 +1,7 @@
 //! The effects of autoloop: everything that touches files, processes or time.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod drive;
 pub mod emit;
 mod error;

@@ -3,6 +3,11 @@
 //! A umask takes bits away, so a mode alone never gives too many; but a umask such as 0277 takes the owner's bits
 //! as well. So the bits are looked at once the file is made, and set where they differ.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "creates files with the modes that every caller should use"
+)]
+
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};

@@ -3,6 +3,8 @@
 //! The world's spawner supervises the process, ends it at its deadline, and captures its output. [`run`] forwards
 //! [`Interrupts`] to it, and waits.
 
+#![expect(clippy::disallowed_methods, reason = "spools and notes belong to real processes")]
+
 mod capture;
 mod interrupts;
 mod job_note;

@@ -1,5 +1,7 @@
 //! The processes of this machine, as `/proc` shows them. Other systems show none.
 
+#![expect(clippy::disallowed_methods, reason = "/proc is not simulated")]
+
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

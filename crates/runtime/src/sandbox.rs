@@ -12,6 +12,8 @@
 //! A [`Listing`] before and after shows changes that no layer explains. docs/review-permissions.md has a
 //! table of what each layer prevents.
 
+#![expect(clippy::disallowed_methods, reason = "the kernel confines real processes on real files")]
+
 mod append_only;
 mod backup_store;
 mod confinement;

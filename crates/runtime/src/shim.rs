@@ -43,6 +43,8 @@
 //!
 //! Without a subreaper and `/proc` only the process group can be killed. Processes that left it are not found.
 
+#![expect(clippy::disallowed_methods, reason = "starts and supervises real processes")]
+
 mod child;
 mod exec_stage;
 mod process_tree;

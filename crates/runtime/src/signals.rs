@@ -1,5 +1,7 @@
 //! Signals to the harness, turned into requests to stop.
 
+#![expect(clippy::disallowed_methods, reason = "/proc is not simulated")]
+
 use std::fs;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,7 @@
 //! What can be typed. The doc comments are the help texts.
 
+#![expect(clippy::disallowed_methods, reason = "reads the arguments")]
+
 use std::path::Path;
 
 use autoloop_core::suggest::suggest;

@@ -1,5 +1,10 @@
 //! `autoloop demo`: a whole run, in a project that can be thrown away.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "creates a temporary project and runs this program in it"
+)]
+
 mod project;
 mod summary;
 

@@ -1,5 +1,7 @@
 //! `autoloop doctor`: checks of the environment, each with advice.
 
+#![expect(clippy::disallowed_methods, reason = "reports on the real machine")]
+
 mod agents;
 mod git;
 mod state;

@@ -1,5 +1,7 @@
 //! `autoloop init`: writes a new loop.
 
+#![expect(clippy::disallowed_methods, reason = "writes a new project for the user")]
+
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,7 @@
 //! `autoloop man`: the help texts as manual pages.
 
+#![expect(clippy::disallowed_methods, reason = "writes manual pages where the user wants them")]
+
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

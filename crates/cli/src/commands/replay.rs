@@ -1,5 +1,7 @@
 //! `autoloop __replay`: an agent that does what one did before. Started by `autoloop` only.
 
+#![expect(clippy::disallowed_methods, reason = "plays an agent, which is a real process")]
+
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,10 @@
 //! The arguments that resume a run, and the command that resumes one.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "messages show paths as seen from the current directory"
+)]
+
 use std::env;
 use std::path::Path;
 

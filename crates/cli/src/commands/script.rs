@@ -1,5 +1,7 @@
 //! `autoloop __script`: plays the part of an agent. Started by `autoloop` only.
 
+#![expect(clippy::disallowed_methods, reason = "plays an agent, which is a real process")]
+
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

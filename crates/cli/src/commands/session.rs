@@ -1,5 +1,7 @@
 //! What the commands that carry out runs have in common: flags, interrupts, warnings and the end of a run.
 
+#![expect(clippy::disallowed_methods, reason = "agents call this program by its path")]
+
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 

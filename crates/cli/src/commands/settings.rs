@@ -1,5 +1,7 @@
 //! The project of a command: its directory, its journal and its settings.
 
+#![expect(clippy::disallowed_methods, reason = "reads the environment for all commands")]
+
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Once;

@@ -1,5 +1,7 @@
 //! `autoloop tasks`: the task queue of a project.
 
+#![expect(clippy::disallowed_methods, reason = "reads the name of the user")]
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -6,6 +6,8 @@
 //! project. Only the tree object that was reviewed is merged, or that an agent left when it ended. A worktree with
 //! files that are not committed is not removed.
 
+#![expect(clippy::disallowed_methods, reason = "worktrees are real directories that git fills")]
+
 use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
 

@@ -4,6 +4,11 @@
 //! project and no confined agent has it. A process of the same user that is not confined can read it: the
 //! key proves that a file was not damaged, swapped or edited, not that no such process wrote it.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the key of the user is a real file outside of every project"
+)]
+
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};

@@ -1,5 +1,7 @@
 //! `autoloop loops artifacts`: the files of a run.
 
+#![expect(clippy::disallowed_methods, reason = "lists real files of a run")]
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,7 @@
 //! Suggests a command where the words of `run` name no loop or are ambiguous.
 
+#![expect(clippy::disallowed_methods, reason = "reads HOME to find a project in a directory above")]
+
 use std::path::{Path, PathBuf};
 
 use autoloop_core::config::shell_words::join;

@@ -1,5 +1,7 @@
 //! `autoloop slots prompts`: shows the prompts of slots, or writes the built-in ones.
 
+#![expect(clippy::disallowed_methods, reason = "writes prompts for the user to edit")]
+
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};

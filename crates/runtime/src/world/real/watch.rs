@@ -28,7 +28,6 @@ pub(super) fn watch(_: &Path) -> io::Result<Box<dyn Watch>> {
 struct Sleeping;
 
 impl Watch for Sleeping {
-    #[expect(clippy::disallowed_methods, reason = "part of the real world, like its clock")]
     fn changed(&mut self, timeout: Duration) -> io::Result<()> {
         std::thread::sleep(timeout.min(LOOK_AGAIN));
         Ok(())
@@ -98,7 +97,6 @@ mod inotify {
     }
 
     impl Watch for DirectoryWatch {
-        #[expect(clippy::disallowed_methods, reason = "part of the real world, like its clock")]
         fn changed(&mut self, timeout: Duration) -> io::Result<()> {
             let deadline = std::time::Instant::now() + timeout;
             loop {
