@@ -1,7 +1,6 @@
-//! The `AUTOLOOP_*` variables, both ways.
+//! The `AUTOLOOP_*` variables, written by the harness and read by the commands that an agent starts.
 //!
-//! The harness says with them where a run is and what may come next; `emit` and the other commands that
-//! an agent starts read them back. They are a courtesy to the agent, never the defence: an agent can
+//! They tell an agent where its run is and what may come next. Nothing relies on them, because an agent can
 //! set them to anything.
 
 use std::ffi::OsString;
@@ -9,73 +8,116 @@ use std::path::PathBuf;
 
 use crate::layout::StateDir;
 
-const RUN_ID: &str = "AUTOLOOP_RUN_ID";
-const ITERATION: &str = "AUTOLOOP_ITERATION";
-const PROJECT_DIR: &str = "AUTOLOOP_PROJECT_DIR";
-const STATE_DIR: &str = "AUTOLOOP_STATE_DIR";
-const JOURNAL_FILE: &str = "AUTOLOOP_JOURNAL_FILE";
-const MEMORY_FILE: &str = "AUTOLOOP_MEMORY_FILE";
-const BIN: &str = "AUTOLOOP_BIN";
-const PROMPT_PATH: &str = "AUTOLOOP_PROMPT_PATH";
-const PROMPT: &str = "AUTOLOOP_PROMPT";
-const RECENT_EVENT: &str = "AUTOLOOP_RECENT_EVENT";
-const ALLOWED_ROLES: &str = "AUTOLOOP_ALLOWED_ROLES";
-const ALLOWED_EVENTS: &str = "AUTOLOOP_ALLOWED_EVENTS";
-const REQUIRED_EVENTS: &str = "AUTOLOOP_REQUIRED_EVENTS";
-const COMPLETION_EVENT: &str = "AUTOLOOP_COMPLETION_EVENT";
-const COMPLETION_PROMISE: &str = "AUTOLOOP_COMPLETION_PROMISE";
-const LOG_LEVEL: &str = "AUTOLOOP_LOG_LEVEL";
-const REVIEW_MODE: &str = "AUTOLOOP_REVIEW_MODE";
-const PARALLEL: &str = "AUTOLOOP_PARALLEL";
-const SLOT_PHASE: &str = "AUTOLOOP_SLOT_PHASE";
-const SLOT: &str = "AUTOLOOP_SLOT";
-const ITEM_ID: &str = "AUTOLOOP_ITEM_ID";
-const FIX_ATTEMPT: &str = "AUTOLOOP_FIX_ATTEMPT";
 /// The socket of the harness, for a process that may not write the journal.
 pub const DOOR: &str = "AUTOLOOP_DOOR";
 /// Proves to the harness that such a process belongs to the run.
 pub const TICKET: &str = "AUTOLOOP_TICKET";
 
-/// The variables of autoloop. An empty variable counts as unset.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Env {
-    pub run_id: Option<String>,
+/// The value of a variable; an empty one counts as unset.
+trait Variable: Sized {
+    fn read(name: &'static str, value: OsString) -> Result<Self, BadVariable>;
+    fn print(&self) -> OsString;
+}
+
+impl Variable for Option<String> {
+    fn read(name: &'static str, value: OsString) -> Result<Self, BadVariable> {
+        let text = value.into_string().map_err(|value| BadVariable { name, value })?;
+        Ok(Some(text).filter(|text| !text.is_empty()))
+    }
+
+    fn print(&self) -> OsString {
+        self.clone().unwrap_or_default().into()
+    }
+}
+
+impl Variable for Option<PathBuf> {
+    fn read(_: &'static str, value: OsString) -> Result<Self, BadVariable> {
+        Ok(Some(value).filter(|path| !path.is_empty()).map(PathBuf::from))
+    }
+
+    fn print(&self) -> OsString {
+        self.clone().unwrap_or_default().into()
+    }
+}
+
+/// Names of roles or events, which contain no comma.
+impl Variable for Vec<String> {
+    fn read(name: &'static str, value: OsString) -> Result<Self, BadVariable> {
+        let list = Option::<String>::read(name, value)?.unwrap_or_default();
+        let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
+        Ok(names.map(str::to_owned).collect())
+    }
+
+    fn print(&self) -> OsString {
+        self.join(",").into()
+    }
+}
+
+/// Declares each variable once: its field, type and name.
+macro_rules! variables {
+    ($($(#[$about:meta])* $field:ident: $type:ty = $name:expr,)+) => {
+        /// The variables of autoloop.
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct Env { $($(#[$about])* pub $field: $type,)+ }
+
+        impl Env {
+            /// Reads the variables with `lookup`. Texts have to be UTF-8, paths may be any bytes.
+            pub fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Env, BadVariable> {
+                let value = |name| match lookup(name).unwrap_or_default() {
+                    // No command of ours reads the prompt, so none is refused because of it.
+                    prompt if name == PROMPT && prompt.to_str().is_none() => OsString::new(),
+                    value => value,
+                };
+                Ok(Env { $($field: Variable::read($name, value($name))?,)+ })
+            }
+
+            /// All variables in a fixed order, for the environment of a process. Unset ones are empty
+            /// strings: otherwise a loop inside of a loop would inherit the values of the outer one.
+            pub fn vars(&self) -> Vec<(&'static str, OsString)> {
+                vec![$(($name, self.$field.print()),)+]
+            }
+        }
+    };
+}
+
+const PROMPT: &str = "AUTOLOOP_PROMPT";
+
+variables! {
+    run_id: Option<String> = "AUTOLOOP_RUN_ID",
     /// As in records.
-    pub iteration: Option<String>,
-    pub project_dir: Option<PathBuf>,
-    pub state_dir: Option<PathBuf>,
-    pub journal_file: Option<PathBuf>,
-    pub memory_file: Option<PathBuf>,
-    pub bin: Option<PathBuf>,
+    iteration: Option<String> = "AUTOLOOP_ITERATION",
+    project_dir: Option<PathBuf> = "AUTOLOOP_PROJECT_DIR",
+    state_dir: Option<PathBuf> = "AUTOLOOP_STATE_DIR",
+    journal_file: Option<PathBuf> = "AUTOLOOP_JOURNAL_FILE",
+    memory_file: Option<PathBuf> = "AUTOLOOP_MEMORY_FILE",
+    bin: Option<PathBuf> = "AUTOLOOP_BIN",
     /// The file with the prompt of this iteration.
-    pub prompt_path: Option<PathBuf>,
+    prompt_path: Option<PathBuf> = "AUTOLOOP_PROMPT_PATH",
     /// The prompt itself, if it is short enough for a variable.
-    pub prompt: Option<String>,
+    prompt: Option<String> = PROMPT,
     /// The event that this iteration answers.
-    pub recent_event: Option<String>,
-    pub allowed_roles: Vec<String>,
+    recent_event: Option<String> = "AUTOLOOP_RECENT_EVENT",
+    allowed_roles: Vec<String> = "AUTOLOOP_ALLOWED_ROLES",
     /// Empty means any.
-    pub allowed_events: Vec<String>,
-    pub required_events: Vec<String>,
-    pub completion_event: Option<String>,
+    allowed_events: Vec<String> = "AUTOLOOP_ALLOWED_EVENTS",
+    required_events: Vec<String> = "AUTOLOOP_REQUIRED_EVENTS",
+    completion_event: Option<String> = "AUTOLOOP_COMPLETION_EVENT",
     /// The text in the output that completes the run.
-    pub completion_promise: Option<String>,
-    pub log_level: Option<String>,
+    completion_promise: Option<String> = "AUTOLOOP_COMPLETION_PROMISE",
+    log_level: Option<String> = "AUTOLOOP_LOG_LEVEL",
     /// The kind of review that this process was started for.
-    pub review_mode: Option<String>,
-    /// The socket of the harness, if this process may not write the journal.
-    pub door: Option<PathBuf>,
+    review_mode: Option<String> = "AUTOLOOP_REVIEW_MODE",
+    door: Option<PathBuf> = DOOR,
     /// `on` if waves of parallel branches are enabled.
-    pub parallel: Option<String>,
-    /// Proves to the harness that this process belongs to the run.
-    pub ticket: Option<String>,
+    parallel: Option<String> = "AUTOLOOP_PARALLEL",
+    ticket: Option<String> = TICKET,
     /// In a slot: `implement`, `review` or `fix`.
-    pub slot_phase: Option<String>,
+    slot_phase: Option<String> = "AUTOLOOP_SLOT_PHASE",
     /// Counted from 1.
-    pub slot: Option<String>,
-    pub item_id: Option<String>,
+    slot: Option<String> = "AUTOLOOP_SLOT",
+    item_id: Option<String> = "AUTOLOOP_ITEM_ID",
     /// The number of fixes, including the current one.
-    pub fix_attempt: Option<String>,
+    fix_attempt: Option<String> = "AUTOLOOP_FIX_ATTEMPT",
 }
 
 /// A text variable that is not UTF-8.
@@ -90,78 +132,6 @@ pub struct BadVariable {
 }
 
 impl Env {
-    /// Reads the variables with `lookup`. Texts have to be UTF-8, paths may be any bytes.
-    pub fn read(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Env, BadVariable> {
-        let set = |name| lookup(name).filter(|value| !value.is_empty());
-        let path = |name| set(name).map(PathBuf::from);
-        let text = |name| {
-            let value = set(name).map(OsString::into_string).transpose();
-            value.map_err(|value| BadVariable { name, value })
-        };
-        let list = |name| text(name).map(|value| split(&value.unwrap_or_default()));
-        Ok(Env {
-            run_id: text(RUN_ID)?,
-            iteration: text(ITERATION)?,
-            project_dir: path(PROJECT_DIR),
-            state_dir: path(STATE_DIR),
-            journal_file: path(JOURNAL_FILE),
-            memory_file: path(MEMORY_FILE),
-            bin: path(BIN),
-            prompt_path: path(PROMPT_PATH),
-            // For agents only: no command of ours reads it, so nothing is refused because of it.
-            prompt: set(PROMPT).and_then(|prompt| prompt.into_string().ok()),
-            recent_event: text(RECENT_EVENT)?,
-            allowed_roles: list(ALLOWED_ROLES)?,
-            allowed_events: list(ALLOWED_EVENTS)?,
-            required_events: list(REQUIRED_EVENTS)?,
-            completion_event: text(COMPLETION_EVENT)?,
-            completion_promise: text(COMPLETION_PROMISE)?,
-            log_level: text(LOG_LEVEL)?,
-            review_mode: text(REVIEW_MODE)?,
-            door: path(DOOR),
-            parallel: text(PARALLEL)?,
-            ticket: text(TICKET)?,
-            slot_phase: text(SLOT_PHASE)?,
-            slot: text(SLOT)?,
-            item_id: text(ITEM_ID)?,
-            fix_attempt: text(FIX_ATTEMPT)?,
-        })
-    }
-
-    /// All variables in a fixed order, for the environment of a process. Unset ones are empty strings:
-    /// otherwise a loop inside of a loop would inherit the values of the outer one.
-    pub fn vars(&self) -> Vec<(&'static str, OsString)> {
-        let text = |value: &Option<String>| OsString::from(value.clone().unwrap_or_default());
-        let path = |value: &Option<PathBuf>| value.clone().unwrap_or_default().into_os_string();
-        let list = |value: &[String]| OsString::from(value.join(","));
-        vec![
-            (RUN_ID, text(&self.run_id)),
-            (ITERATION, text(&self.iteration)),
-            (PROJECT_DIR, path(&self.project_dir)),
-            (STATE_DIR, path(&self.state_dir)),
-            (JOURNAL_FILE, path(&self.journal_file)),
-            (MEMORY_FILE, path(&self.memory_file)),
-            (BIN, path(&self.bin)),
-            (PROMPT_PATH, path(&self.prompt_path)),
-            (PROMPT, text(&self.prompt)),
-            (RECENT_EVENT, text(&self.recent_event)),
-            (ALLOWED_ROLES, list(&self.allowed_roles)),
-            (ALLOWED_EVENTS, list(&self.allowed_events)),
-            (REQUIRED_EVENTS, list(&self.required_events)),
-            (COMPLETION_EVENT, text(&self.completion_event)),
-            (COMPLETION_PROMISE, text(&self.completion_promise)),
-            (LOG_LEVEL, text(&self.log_level)),
-            (REVIEW_MODE, text(&self.review_mode)),
-            (DOOR, path(&self.door)),
-            (PARALLEL, text(&self.parallel)),
-            (TICKET, text(&self.ticket)),
-            (SLOT_PHASE, text(&self.slot_phase)),
-            (SLOT, text(&self.slot)),
-            (ITEM_ID, text(&self.item_id)),
-            (FIX_ATTEMPT, text(&self.fix_attempt)),
-        ]
-    }
-
     /// The journal file as named, or in the state directory, or in the project.
     pub fn journal_path(&self) -> PathBuf {
         match (&self.journal_file, &self.state_dir, &self.project_dir) {
@@ -174,11 +144,6 @@ impl Env {
     pub fn project_dir_or_here(&self) -> PathBuf {
         self.project_dir.clone().unwrap_or_else(|| PathBuf::from("."))
     }
-}
-
-/// Splits a list of roles or events, whose names contain no comma.
-fn split(list: &str) -> Vec<String> {
-    list.split(',').map(str::trim).filter(|entry| !entry.is_empty()).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -242,7 +207,7 @@ mod tests {
             (",a,,b,", &["a", "b"]),
             (" , ,", &[]),
         ] {
-            let env = read(&[(ALLOWED_EVENTS, written)]);
+            let env = read(&[("AUTOLOOP_ALLOWED_EVENTS", written)]);
             assert_eq!(env.allowed_events, events, "{written:?}");
         }
     }
@@ -250,7 +215,9 @@ mod tests {
     #[test]
     fn text_is_not_trimmed() {
         assert_eq!(
-            read(&[(COMPLETION_PROMISE, " LOOP, COMPLETE ")]).completion_promise.as_deref(),
+            read(&[("AUTOLOOP_COMPLETION_PROMISE", " LOOP, COMPLETE ")])
+                .completion_promise
+                .as_deref(),
             Some(" LOOP, COMPLETE ")
         );
     }
@@ -265,13 +232,17 @@ mod tests {
 
     #[test]
     fn finds_the_journal() {
-        let (file, state, project) = ((JOURNAL_FILE, "/j"), (STATE_DIR, "/s"), (PROJECT_DIR, "/p"));
+        let (file, state, project) = (
+            ("AUTOLOOP_JOURNAL_FILE", "/j"),
+            ("AUTOLOOP_STATE_DIR", "/s"),
+            ("AUTOLOOP_PROJECT_DIR", "/p"),
+        );
         for (vars, path) in [
             (&[file, state, project][..], "/j"),
             (&[state, project], "/s/journal.jsonl"),
             (&[project], "/p/.autoloop/journal.jsonl"),
             (&[], ".autoloop/journal.jsonl"),
-            (&[(JOURNAL_FILE, ""), project], "/p/.autoloop/journal.jsonl"),
+            (&[("AUTOLOOP_JOURNAL_FILE", ""), project], "/p/.autoloop/journal.jsonl"),
         ] {
             assert_eq!(read(vars).journal_path(), PathBuf::from(path), "{vars:?}");
         }
@@ -284,8 +255,15 @@ mod tests {
         use super::*;
         use std::os::unix::ffi::OsStringExt;
 
-        const PATHS: [&str; 7] =
-            [PROJECT_DIR, STATE_DIR, JOURNAL_FILE, MEMORY_FILE, BIN, PROMPT_PATH, DOOR];
+        const PATHS: [&str; 7] = [
+            "AUTOLOOP_PROJECT_DIR",
+            "AUTOLOOP_STATE_DIR",
+            "AUTOLOOP_JOURNAL_FILE",
+            "AUTOLOOP_MEMORY_FILE",
+            "AUTOLOOP_BIN",
+            "AUTOLOOP_PROMPT_PATH",
+            DOOR,
+        ];
 
         #[test]
         fn only_paths_may_be_any_bytes() {
@@ -299,7 +277,7 @@ mod tests {
                     assert_eq!(read, Err(BadVariable { name, value: bytes() }));
                 }
             }
-            let error = Env::read(|name| (name == RUN_ID).then(bytes)).unwrap_err();
+            let error = Env::read(|name| (name == "AUTOLOOP_RUN_ID").then(bytes)).unwrap_err();
             insta::assert_snapshot!(error, @r"AUTOLOOP_RUN_ID is not valid UTF-8 (it reads 'caf�\u{1b}'); set it to plain text, or unset it");
         }
 

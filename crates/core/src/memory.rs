@@ -1,8 +1,8 @@
-//! What outlives an iteration: learnings, preferences and notes, in files that only grow.
+//! Memory: learnings, preferences and notes that outlive an iteration, in append-only files.
 //!
 //! There are two tiers, each a JSONL file. The *project* tier is read by every run; the *run* tier
-//! belongs to one. A line is never changed: what is no longer wanted is hidden by a tombstone, and a
-//! note (`meta`) by a later one with the same key. A [`Memory`] is the fold of one file.
+//! belongs to one. A line is never changed: a tombstone hides a removed entry, and a later note (`meta`)
+//! hides earlier ones with its key. A [`Memory`] is the fold of one file.
 
 mod block;
 mod check;
@@ -13,6 +13,8 @@ use std::collections::HashSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+
+use crate::wire_enum::words;
 
 pub use block::{Block, Counts, DEFAULT_BUDGET, longest};
 pub use check::BadEntry;
@@ -53,21 +55,13 @@ pub enum Said {
     Tombstone { target: String, reason: String },
 }
 
-/// The kinds of entries that can be live.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    Preference,
-    Learning,
-    Meta,
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Kind::Preference => "preference",
-            Kind::Learning => "learning",
-            Kind::Meta => "meta",
-        })
+words! {
+    /// The kinds of entries that can be live.
+    #[derive(PartialOrd, Ord)]
+    Kind {
+        Preference = "preference",
+        Learning = "learning",
+        Meta = "meta",
     }
 }
 
@@ -82,17 +76,13 @@ impl Said {
         }
     }
 
-    /// The first part of the ids of such entries.
-    fn prefix(&self) -> &'static str {
-        match self {
+    pub fn id(&self, number: u64) -> String {
+        let prefix = match self {
             Said::Learning { .. } | Said::Preference { .. } => "mem",
             Said::Meta { .. } => "meta",
             Said::Tombstone { .. } => "ts",
-        }
-    }
-
-    pub fn id(&self, number: u64) -> String {
-        format!("{}-{number}", self.prefix())
+        };
+        format!("{prefix}-{number}")
     }
 }
 

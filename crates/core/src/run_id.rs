@@ -95,17 +95,12 @@ fn human(seed: &RunIdSeed, taken: &dyn Fn(&str) -> bool) -> String {
     let first = u16::from_le_bytes([a, b]);
     let stride = u16::from_le_bytes([c, d]) | 1;
     let nth = |n: u16| pair(first.wrapping_add(stride.wrapping_mul(n)) % PAIRS);
-    if let Some(free) = (0..PAIRS).map(nth).find(|id| !taken(id)) {
-        return free;
-    }
-    let mut number = 2_u64;
-    loop {
-        let id = format!("{}-{number}", nth(0));
-        if !taken(&id) {
-            return id;
-        }
-        number = number.wrapping_add(1);
-    }
+    let numbered = (2_u64..).map(|number| format!("{}-{number}", nth(0)));
+    first_free((0..PAIRS).map(nth).chain(numbered), taken)
+}
+
+fn first_free(mut ids: impl Iterator<Item = String>, taken: &dyn Fn(&str) -> bool) -> String {
+    ids.find(|id| !taken(id)).unwrap_or_default()
 }
 
 fn pair(index: u16) -> String {
@@ -118,27 +113,17 @@ fn compact(seed: &RunIdSeed, taken: &dyn Fn(&str) -> bool) -> String {
     let [a, b, ..] = seed.random.to_le_bytes();
     let first = u16::from_le_bytes([a, b]);
     // A clock before 1970 is wrong anyway, and a sign would not fit the format.
-    let mut millis = u64::try_from(seed.now.millis()).unwrap_or(0);
-    loop {
-        let moment = base36(millis);
-        let ids = (0..=u16::MAX).map(|n| format!("run-{moment}-{:04x}", first.wrapping_add(n)));
-        if let Some(free) = ids.into_iter().find(|id| !taken(id)) {
-            return free;
-        }
-        millis = millis.wrapping_add(1);
-    }
+    let now = u64::try_from(seed.now.millis()).unwrap_or(0);
+    let ids = (now..).map(base36).flat_map(|moment| {
+        (0..=u16::MAX).map(move |n| format!("run-{moment}-{:04x}", first.wrapping_add(n)))
+    });
+    first_free(ids, taken)
 }
 
 fn counter(seed: &RunIdSeed, taken: &dyn Fn(&str) -> bool) -> String {
     // Wider than the count, so that one more is always possible.
-    let mut number = u128::from(seed.runs_so_far) + 1;
-    loop {
-        let id = format!("run-{number}");
-        if !taken(&id) {
-            return id;
-        }
-        number = number.wrapping_add(1);
-    }
+    let number = u128::from(seed.runs_so_far) + 1;
+    first_free((number..).map(|number| format!("run-{number}")), taken)
 }
 
 const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";

@@ -1,8 +1,8 @@
-//! Memory as a prompt carries it.
+//! The memory section of a prompt.
 //!
-//! Every live entry is a line; the lines together keep to a budget. Where they do not, lines go in
-//! this order: the oldest learnings first, then notes, the oldest first, and preferences last. What is
-//! left is shown by tier and by sort, newest first, with a footer that says what went.
+//! Every live entry is a line. Lines that exceed the budget are left out: the oldest learnings first, then the
+//! oldest notes, preferences last. The others are shown by tier and kind, newest first, with a footer that
+//! counts what was left out.
 
 use std::fmt::Write;
 
@@ -36,11 +36,12 @@ pub struct Counts {
 }
 
 impl Counts {
-    fn add(&mut self, kind: Kind) {
-        match kind {
-            Kind::Preference => self.preferences += 1,
-            Kind::Learning => self.learnings += 1,
-            Kind::Meta => self.meta += 1,
+    fn of(lines: &[Line<'_>]) -> Counts {
+        let count = |kind| lines.iter().filter(|line| line.kind == kind).count();
+        Counts {
+            preferences: count(Kind::Preference),
+            learnings: count(Kind::Learning),
+            meta: count(Kind::Meta),
         }
     }
 
@@ -69,23 +70,19 @@ impl Block {
         // So that one giant entry does not drive out all others.
         let longest = if budget == 0 { usize::MAX } else { (budget / 4).max(ENTRY_SHOWN) };
         let lines = lines(project, run, longest);
-        let mut entries = Counts::default();
-        for line in &lines {
-            entries.add(line.kind);
-        }
-        let chars = lines.iter().map(|line| line.chars).sum();
         let limit = if budget == 0 { usize::MAX } else { budget };
-        let (kept, went) = keep(&lines, limit);
-        let mut dropped = Counts::default();
-        for line in &went {
-            dropped.add(line.kind);
+        let (kept, left_out) = lines.split_at(fitting(&lines, limit));
+        let mut text = written(kept);
+        if !left_out.is_empty() {
+            text += &footer(left_out);
         }
-        let mut text = written(&kept);
-        if dropped.total() > 0 {
-            let chars: usize = went.iter().map(|line| line.chars).sum();
-            footer(dropped, chars, &mut text);
+        Block {
+            text,
+            chars: chars(&lines),
+            budget,
+            entries: Counts::of(&lines),
+            dropped: Counts::of(left_out),
         }
-        Block { text, chars, budget, entries, dropped }
     }
 
     pub fn is_truncated(&self) -> bool {
@@ -144,26 +141,26 @@ fn line<'a>(tier: Tier, entry: &'a Entry, longest: usize) -> Option<Line<'a>> {
     Some(Line { tier, kind, created: &entry.created, text, chars })
 }
 
-/// Splits the lines into those that fit and all after the first one that does not.
-fn keep<'a, 'b>(lines: &'b [Line<'a>], limit: usize) -> (Vec<&'b Line<'a>>, Vec<&'b Line<'a>>) {
+fn chars(lines: &[Line<'_>]) -> usize {
+    lines.iter().map(|line| line.chars).sum()
+}
+
+/// The number of lines before the first one that exceeds the limit.
+fn fitting(lines: &[Line<'_>], limit: usize) -> usize {
     let mut left = limit;
-    let fits = |line: &&Line<'_>| match left.checked_sub(line.chars) {
-        Some(less) => {
-            left = less;
-            true
-        }
-        None => false,
+    let fits = |line: &&Line<'_>| {
+        let rest = left.checked_sub(line.chars);
+        left = rest.unwrap_or(left);
+        rest.is_some()
     };
-    let kept: Vec<_> = lines.iter().take_while(fits).collect();
-    let went = lines[kept.len()..].iter().collect();
-    (kept, went)
+    lines.iter().take_while(fits).count()
 }
 
 /// The lines under the headings of their tier and kind.
-fn written(lines: &[&Line<'_>]) -> String {
+fn written(lines: &[Line<'_>]) -> String {
     let mut out = String::new();
     for (tier, name) in [(Tier::Project, "Project memory:"), (Tier::Run, "Run memory:")] {
-        let of_tier = |line: &&&Line<'_>| line.tier == tier;
+        let of_tier = |line: &&Line<'_>| line.tier == tier;
         if !lines.iter().any(|line| of_tier(&line)) {
             continue;
         }
@@ -183,13 +180,11 @@ fn written(lines: &[&Line<'_>]) -> String {
     out
 }
 
-fn footer(dropped: Counts, chars: usize, out: &mut String) {
-    let _ = writeln!(
-        out,
-        "...\n({} left out to keep to the budget: {} preferences, {} learnings, {} meta; {chars} characters. `autoloop memory list` shows all.)",
-        dropped.total(),
-        dropped.preferences,
-        dropped.learnings,
-        dropped.meta,
-    );
+fn footer(left_out: &[Line<'_>]) -> String {
+    let Counts { preferences, learnings, meta } = Counts::of(left_out);
+    format!(
+        "...\n({} left out to keep to the budget: {preferences} preferences, {learnings} learnings, {meta} meta; {} characters. `autoloop memory list` shows all.)\n",
+        left_out.len(),
+        chars(left_out),
+    )
 }
