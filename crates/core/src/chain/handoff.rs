@@ -51,17 +51,16 @@ pub fn changed_files(files: impl ExactSizeIterator<Item = String>) -> Option<Str
 /// reports of the earlier steps. What agents wrote is fenced.
 pub fn handoff(chain: &Chain, number: u64, before: &[Report]) -> String {
     let presets = chain.presets();
-    let name = chain.start.as_ref().map_or("", |start| &start.name);
     let mut out = format!(
         "Step {number} of {} of chain {}: {}\n",
         presets.len(),
-        text::one_line(name),
+        text::one_line(chain.name()),
         presets.join(", ")
     );
     if let Some(parent) = chain.parent() {
         let _ = writeln!(out, "Run {} asked for this chain.", text::one_line(parent));
     }
-    if let Some(objective) = chain.start.as_ref().and_then(|start| start.objective.as_deref()) {
+    if let Some(objective) = chain.objective() {
         let shown = text::clip(objective.trim_end(), OBJECTIVE);
         let _ = write!(out, "\n## Objective of all steps\n\n{shown}\n");
     }
