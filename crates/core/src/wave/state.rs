@@ -11,7 +11,7 @@ use crate::wire_enum::Word;
 /// How many characters of a branch's output are kept for the parent.
 const OUTPUT_KEPT: usize = 8_000;
 /// In bytes; a longer request is refused anyway.
-const REQUEST_KEPT: usize = super::list::LONGEST + 1;
+const REQUEST_KEPT: usize = super::LONGEST + 1;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
