@@ -178,7 +178,6 @@ impl Chain {
     pub fn status(&self) -> Status {
         match &self.outcome {
             None => Status::Running,
-            Some(outcome) if *outcome == Outcome::AllStepsComplete => Status::Completed,
             Some(outcome) => Status::of_reason(outcome.as_str()),
         }
     }

@@ -115,9 +115,10 @@ words! {
 }
 
 impl Status {
-    /// The status of a run that ended without reaching its goal.
+    /// The status of a chain that ended, and of another run that ended without reaching its goal.
     pub fn of_reason(reason: &str) -> Status {
         match (StopReason::from_word(reason), ChainOutcome::from_word(reason)) {
+            (_, Some(ChainOutcome::AllStepsComplete)) => Status::Completed,
             (Some(StopReason::Interrupted), _) => Status::Interrupted,
             (Some(StopReason::MaxIterations), _) | (_, Some(ChainOutcome::BudgetExceeded)) => {
                 Status::Stopped

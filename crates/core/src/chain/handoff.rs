@@ -112,16 +112,16 @@ fn left(report: &Report, budget: usize) -> String {
         0 => head,
         _ => format!("{head}\n[… {left_out} characters left out …]\n{tail}"),
     };
-    if !output.trim().is_empty() {
-        let _ = write!(out, "\nIts last output:\n\n{}", text::fenced(&output));
-    }
-    if !report.coordination.trim().is_empty() {
-        let said = text::clip(report.coordination.trim_end(), budget / 4);
-        let _ = write!(out, "\nBookkeeping of its agents:\n\n{}", text::fenced(&said));
-    }
-    if !report.files.is_empty() {
-        let files = text::clip(&report.files, budget / 4);
-        let _ = write!(out, "\nFiles that changed meanwhile:\n\n{}", text::fenced(&files));
+    let coordination = text::clip(report.coordination.trim_end(), budget / 4);
+    let files = text::clip(&report.files, budget / 4);
+    for (heading, text) in [
+        ("Its last output", output.as_str()),
+        ("Bookkeeping of its agents", &coordination),
+        ("Files that changed meanwhile", &files),
+    ] {
+        if !text.trim().is_empty() {
+            let _ = write!(out, "\n{heading}:\n\n{}", text::fenced(text));
+        }
     }
     out
 }

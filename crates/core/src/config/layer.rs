@@ -270,13 +270,12 @@ impl Reader<'_> {
             self.error(start..words.len(), "invalid setting", label);
         }
         for pair in pairs {
-            let value = payload::unescape(&text[pair.value.clone()]);
-            match Key::named(&text[pair.key.clone()]) {
+            let (name, value) = (&text[pair.key.clone()], &text[pair.value.clone()]);
+            let value = payload::unescape(value);
+            match Key::named(name) {
                 Some(key) => self.text(key, &value, pair.value),
-                None if is_unenforced_text(&text[pair.key.clone()], &value) => {
-                    self.unenforced(&text[pair.key.clone()], pair.key);
-                }
-                None => self.unknown(&text[pair.key.clone()], pair.key, "key"),
+                None if is_unenforced_text(name, &value) => self.unenforced(name, pair.key),
+                None => self.unknown(name, pair.key, "key"),
             }
         }
     }

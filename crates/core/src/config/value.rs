@@ -130,11 +130,8 @@ fn list(kind: Kind, text: &str) -> Result<Value, Refusal> {
 fn checked_element(kind: Kind, text: &str) -> Result<String, Refusal> {
     match kind {
         Kind::Events => event(text),
-        _ => match read_text(Kind::Text, text)? {
-            Value::Text(text) => Ok(text),
-            // A blank argument is an argument.
-            _ => Ok(text.to_owned()),
-        },
+        // A blank argument is an argument.
+        _ => read_text(Kind::Text, text).map(|_| text.to_owned()),
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Ending, Run, Stage};
 use crate::coordinator::{Fold, Kind, Status};
-use crate::record::{ChainComplete, ChainOutcome, Event, Glance, SlotRunFinish};
+use crate::record::{ChainComplete, Event, Glance, SlotRunFinish};
 use crate::suggest::suggest;
 use crate::view::View;
 
@@ -71,16 +71,16 @@ impl Runs {
     pub fn status(&self, run: &SomeRun) -> Option<Status> {
         match run {
             SomeRun::Loop(run) => run.start.as_ref().map(|_| run.status()),
-            SomeRun::Other(other) => match (&other.end, &other.step_run) {
-                (Some((status, _)), _) => Some(*status),
-                (None, step_run) => {
-                    let step = step_run.as_deref().and_then(|step| self.get(step));
-                    match step.and_then(SomeRun::as_loop).map(Run::status) {
-                        Some(Status::Interrupted) => Some(Status::Interrupted),
-                        _ => Some(Status::Running),
+            SomeRun::Other(other) => {
+                let step = other.step_run.as_deref().and_then(|step| self.get(step)?.as_loop());
+                Some(match &other.end {
+                    Some((status, _)) => *status,
+                    None if step.is_some_and(|step| step.status() == Status::Interrupted) => {
+                        Status::Interrupted
                     }
-                }
-            },
+                    None => Status::Running,
+                })
+            }
         }
     }
 
@@ -217,11 +217,7 @@ impl OtherRun {
             Event::ChainStepStart(start) => self.step_run = start.run_id,
             Event::ChainStepFinish(finish) => self.progress.0 = finish.step,
             Event::ChainComplete(ChainComplete { outcome, .. }) => {
-                let status = match outcome == ChainOutcome::AllStepsComplete {
-                    true => Status::Completed,
-                    false => Status::of_reason(outcome.as_str()),
-                };
-                self.end = Some((status, outcome.to_string()));
+                self.end = Some((Status::of_reason(outcome.as_str()), outcome.to_string()));
             }
             Event::SlotRunFinish(SlotRunFinish { reason, taken, passed }) => {
                 let status = if taken == passed { Status::Completed } else { Status::Failed };
