@@ -82,14 +82,6 @@ impl BackupStore {
         self.end + self.pending.len() as u64
     }
 
-    /// The current time with the granularity of file timestamps.
-    pub(super) fn now(&self) -> io::Result<i128> {
-        let now = rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
-        let times = rustix::fs::Timestamps { last_access: now, last_modification: now };
-        rustix::fs::futimens(&self.file, &times)?;
-        Ok(openat::stamp(&rustix::fs::fstat(&self.file)?).written)
-    }
-
     /// The copy of a file with this stamp.
     pub(super) fn find(&self, stamp: &Stamp) -> Option<Backup> {
         let (kept, backup) = self.kept.get(&(stamp.device, stamp.inode))?;

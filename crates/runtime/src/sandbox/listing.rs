@@ -1,28 +1,37 @@
-//! What changed in a project, found by listing it before and after, without contents.
+//! What changed in a project, found by listing it before and after. Bytes are hashed only where the status of a
+//! file proves nothing.
 
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use autoloop_core::permissions::{AllowList, Change, Kind, Permission, Tree, What, compare};
+use autoloop_core::permissions::{Change, Kind, Tree, What, compare};
 
 use super::git::{Repository, ignored};
-use super::report::{Violation, ViolationKind};
+use super::openat::DirCache;
 use super::scope::Scope;
-use super::walk::Trees;
+use super::walk::{self, Trees};
 
 /// The files and directories that there were.
 #[derive(Debug)]
 pub struct Listing {
     trees: Trees,
     before: Tree,
+    /// The hashes of files whose stamps prove nothing.
+    hashes: Vec<(PathBuf, Option<blake3::Hash>)>,
 }
 
 impl Listing {
-    /// Lists everything that belongs to a project, before its reviewer starts.
-    pub fn of_scope(scope: &Scope) -> io::Result<Listing> {
+    /// Lists everything that belongs to a project, before its reviewer starts, but for what a
+    /// [`Proof`](super::Proof) asks git for.
+    pub(super) fn of_scope(scope: &Scope) -> io::Result<Listing> {
         let project = scope.project_dir.canonicalize()?;
         let repository = Repository::find(&project);
-        Listing::take(scope.trees(project, repository.as_ref()))
+        let mut trees = scope.trees(project, repository.as_ref());
+        let asked = ["HEAD", "config", "config.worktree", "packed-refs", "refs"];
+        let asked = repository.iter().flat_map(|found| asked.map(|name| found.common.join(name)));
+        let asked: Vec<PathBuf> = asked.map(|path| trees.relative(&path)).collect();
+        trees.skipped.extend(asked);
+        Listing::take(trees)
     }
 
     /// Lists a project without its repository and its state.
@@ -35,28 +44,28 @@ impl Listing {
         Listing::take(trees)
     }
 
-    fn take(trees: Trees) -> io::Result<Listing> {
+    pub(super) fn take(trees: Trees) -> io::Result<Listing> {
         let before = trees.walk(None)?;
-        Ok(Listing { trees, before })
+        let racy = walk::racy(&before);
+        let hashes = racy.into_iter().map(|path| (path.clone(), hash(&trees, &path))).collect();
+        Ok(Listing { trees, before, hashes })
     }
 
-    /// The changes that an allow list does not permit. They are not undone.
-    pub fn violations(&self, allow: &AllowList) -> io::Result<Vec<Violation>> {
+    /// What is different now.
+    pub(super) fn changes(&self) -> io::Result<Vec<Change>> {
         let after = self.trees.walk(None)?;
         let mut changes = compare(&self.before, &after, |_| true);
-        changes.retain(|change| {
-            allow.permission(&change.path) == Permission::None && !change.is_bookkeeping()
-        });
-        let violation = |change: Change| {
-            Violation::new(change.path, ViolationKind::Changed(change.what), false)
-        };
-        Ok(changes.into_iter().map(violation).collect())
+        for (path, old) in &self.hashes {
+            if self.before.get(path) == after.get(path) && *old != hash(&self.trees, path) {
+                changes.push(Change { path: path.clone(), what: What::Modified });
+            }
+        }
+        Ok(changes)
     }
 
     /// The files that were added, changed or deleted since, relative to the project, by any process;
     /// without those that git ignores.
     pub fn changed_files(&self) -> io::Result<Vec<PathBuf>> {
-        let after = self.trees.walk(None)?;
         let project = &self.trees.project;
         let ignored = Repository::find(project).map(|it| (ignored(&it.top), it.top));
         let is_ignored = |path: &Path| {
@@ -71,8 +80,21 @@ impl Listing {
             What::Modified | What::Became { .. } => true,
             What::Mode { .. } | What::Owner | What::Linked => false,
         };
-        let mut changes = compare(&self.before, &after, |_| true);
+        let mut changes = self.changes()?;
         changes.retain(|change| is_of_file(&change.what) && !is_ignored(&change.path));
         Ok(changes.into_iter().map(|change| change.path).collect())
+    }
+}
+
+/// The hash of a file; `None` where it cannot be read.
+fn hash(trees: &Trees, path: &Path) -> Option<blake3::Hash> {
+    let mut file = DirCache::new(trees).open(path).ok()?;
+    let mut hasher = blake3::Hasher::new();
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        match file.read(&mut buffer).ok()? {
+            0 => return Some(hasher.finalize()),
+            read => hasher.update(&buffer[..read]),
+        };
     }
 }

@@ -172,7 +172,6 @@ pub(super) fn entry(stat: &Stat, dir: &OwnedFd, name: &OsStr) -> io::Result<Entr
 }
 
 pub(super) fn stamp(stat: &Stat) -> Stamp {
-    let nanos = |seconds: i64, nanos: u64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
     Stamp {
         device: stat.st_dev,
         inode: stat.st_ino,
@@ -180,6 +179,10 @@ pub(super) fn stamp(stat: &Stat) -> Stamp {
         written: nanos(stat.st_mtime, stat.st_mtime_nsec),
         changed: nanos(stat.st_ctime, stat.st_ctime_nsec),
     }
+}
+
+pub(super) fn nanos(seconds: i64, nanos: impl Into<i128>) -> i128 {
+    i128::from(seconds) * 1_000_000_000 + nanos.into()
 }
 
 /// Replaces whatever has a name by a new file.

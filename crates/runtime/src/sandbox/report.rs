@@ -96,6 +96,11 @@ pub enum ViolationKind {
     /// Changed where the limits did not allow a copy.
     #[error("{0}; no copy of it was kept")]
     ChangedUnkept(What),
+    /// A reference of git, or the commit that is checked out.
+    #[error("{0}")]
+    Pointer(&'static str),
+    #[error("setting {0} changed")]
+    GitSetting(String),
     #[error("protected setting {0}")]
     Setting(PutBack),
     #[error("{0}")]

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::permissions::{
-    Change, Diff, Entry, Kind, LONGEST_DIFFED, Permission, Tree, What, compare,
+    Change, Diff, Kind, LONGEST_DIFFED, Permission, Tree, What, compare,
 };
 
 use super::append_only::AppendOnlyFile;
@@ -22,12 +22,8 @@ use super::report::{
 use super::restore::{Restorer, Source};
 use super::scope::{Reach, Scope};
 use super::selection::Selection;
-use super::walk::Trees;
+use super::walk::{self, Trees};
 use crate::world::Overlay;
-
-/// Timestamps younger than this when they are read prove nothing, in nanoseconds: file systems count in
-/// ticks.
-const TICK: i128 = 20_000_000;
 
 /// Everything as it was before a review.
 #[derive(Debug)]
@@ -66,10 +62,7 @@ impl Snapshot {
             placeholders: Placeholders::default(),
         };
         snapshot.copy(repository.as_ref())?;
-        let settled = snapshot.store.now()? - TICK;
-        let is_racy = |entry: &Entry| entry.kind == Kind::File && entry.stamp.changed >= settled;
-        let racy = snapshot.before.iter().filter(|(_, entry)| is_racy(entry));
-        snapshot.racy = racy.map(|(path, _)| path.clone()).collect();
+        snapshot.racy = walk::racy(&snapshot.before);
         Ok(snapshot)
     }
 

@@ -1,5 +1,6 @@
 //! Lists everything in some trees, quickly and without following links.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,6 +14,9 @@ use super::openat;
 
 /// Deeper directories are not entered: every level costs an open file.
 const DEEPEST: usize = 128;
+/// Timestamps younger than this when they are read prove nothing, in nanoseconds: file systems count in
+/// ticks.
+const TICK: i128 = 20_000_000;
 
 /// The trees that are listed.
 #[derive(Clone, Debug, Default)]
@@ -62,6 +66,15 @@ impl Trees {
         // Sorted within each root already, so this is one pass.
         Ok(walker.found.into_iter().collect())
     }
+}
+
+/// The files of a new listing that may have been written after their stamp was read without a newer stamp.
+pub(super) fn racy(listed: &Tree) -> BTreeSet<PathBuf> {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    let settled = openat::nanos(now.tv_sec, now.tv_nsec) - TICK;
+    let is_racy = |entry: &Entry| entry.kind == Kind::File && entry.stamp.changed >= settled;
+    let racy = listed.iter().filter(|(_, entry)| is_racy(entry));
+    racy.map(|(path, _)| path.clone()).collect()
 }
 
 /// Opens a root up that the reviewer closed, and returns the mode it had.
