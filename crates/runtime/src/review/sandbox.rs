@@ -27,8 +27,8 @@ use crate::ipc::{Handler, Server, Ticket};
 use crate::layout::RunDir;
 use crate::process::token;
 use crate::sandbox::{
-    Attribution, BackupStore, Enforcement, Extent, Proof, QUIET_GIT, Reach, SandboxError, Scope,
-    Scratch, Snapshot, probe, siblings,
+    Attribution, BackupStore, Enforcement, Extent, Proof, QUIET_GIT, SandboxError, Scope, Scratch,
+    Snapshot, probe, siblings,
 };
 use crate::shim::can_confine;
 use crate::world::{Confinement, Job, Overlay, Rules, World};
@@ -259,18 +259,25 @@ impl ReviewSandbox {
                 have_slots_worked() || runs.were_at_work(run, confined.enforcement, world)
             }
         };
-        let others_worked = have_others_worked();
+        let attribution = || match neighbours {
+            _ if have_others_worked() => Attribution::Settings,
+            Neighbours::Worktrees | Neighbours::Slots => Attribution::Worktree,
+            _ if is_busy => Attribution::Worktree,
+            _ => Attribution::Repository,
+        };
+        let at_first = attribution();
         let mut held_by = match confined.enforcement {
             Enforcement::Snapshot => HeldBy::Snapshot,
             Enforcement::Landlock { .. } => HeldBy::Landlock,
             Enforcement::Overlay { .. } => HeldBy::Overlay,
         };
         match snapshot {
-            Some(_) if others_worked && *extent == Extent::Worktree => held_by = HeldBy::Nothing,
+            Some(_) if at_first == Attribution::Settings && *extent == Extent::Worktree => {
+                held_by = HeldBy::Nothing;
+            }
             Some(snapshot) => {
                 rewind(&mut violations);
-                let reach = if others_worked { Reach::LoopFiles } else { Reach::Everywhere };
-                match snapshot.compare_and_restore(reach) {
+                match snapshot.compare_and_restore(at_first) {
                     Ok((changes, store)) => {
                         *self.store.lock().unwrap_or_else(PoisonError::into_inner) = Some(store);
                         violations.add(&changes);
@@ -281,13 +288,7 @@ impl ReviewSandbox {
             None if held_by == HeldBy::Snapshot => held_by = HeldBy::Nothing,
             None => {}
         }
-        let attribution = || match neighbours {
-            _ if others_worked || have_others_worked() => Attribution::Settings,
-            Neighbours::Worktrees | Neighbours::Slots => Attribution::Worktree,
-            _ if is_busy => Attribution::Worktree,
-            _ => Attribution::Repository,
-        };
-        match proof.violations(allow, attribution) {
+        match proof.violations(allow, || at_first.min(attribution())) {
             Ok(noticed) => violations.add_violations(&noticed),
             Err(error) => violations.fail("the tree cannot be compared", &error),
         }

@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::permissions::Stamp;
@@ -55,7 +55,7 @@ impl BackupStore {
     pub fn new(dir: &Path) -> io::Result<BackupStore> {
         Ok(BackupStore {
             dir: dir.to_owned(),
-            file: unnamed_file(dir)?,
+            file: tempfile::tempfile_in(dir)?,
             needed: 0,
             end: 0,
             pending: Vec::new(),
@@ -245,26 +245,4 @@ fn next_data(file: &File, position: u64, end: u64) -> io::Result<Option<std::ops
 #[cfg(not(target_os = "linux"))]
 fn next_data(_: &File, position: u64, end: u64) -> io::Result<Option<std::ops::Range<u64>>> {
     Ok((position < end).then_some(position..end))
-}
-
-/// A file that can be reached only through its descriptor.
-pub(crate) fn unnamed_file(dir: &Path) -> io::Result<File> {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::fs::{Mode, OFlags};
-
-        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
-        if let Ok(fd) = rustix::fs::open(dir, flags, Mode::RUSR | Mode::WUSR) {
-            return Ok(File::from(fd));
-        }
-    }
-    let name = dir.join(format!(".vault-{}", std::process::id()));
-    let file = std::fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&name)?;
-    std::fs::remove_file(&name)?;
-    Ok(file)
 }

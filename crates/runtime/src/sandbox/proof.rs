@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use autoloop_core::permissions::{AllowList, Permission};
 
 use super::git::{self, Repository};
-use super::listing::Listing;
+use super::listing::{Listing, Trees};
 use super::report::{Violation, ViolationKind};
 use super::scope::{Extent, Scope};
-use super::walk::Trees;
 
+const HEAD: &str = "HEAD";
 /// The branches that the harness makes. It moves the worktree of an agent off any other one.
 const OURS: &str = "refs/heads/autoloop/";
 /// References that each worktree has for itself.
@@ -37,7 +37,7 @@ pub struct Proof {
 /// of branches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Attribution {
-    /// Others worked in the reviewed tree itself: only settings and hooks.
+    /// Others worked in the reviewed tree itself: only settings and hooks, and what the allow list names.
     Settings,
     /// Others may have worked elsewhere in the repository: the reviewed tree and its own references, too.
     Worktree,
@@ -45,15 +45,14 @@ pub enum Attribution {
     Repository,
 }
 
-/// The references, settings and hooks of a repository.
+/// The references and settings of a repository.
 #[derive(Debug)]
 struct Pointers {
     found: Repository,
-    /// The branch that `HEAD` leads to, or the commit that it names.
-    head: Option<String>,
-    /// The value of each reference, and the worktree that it is checked out in.
-    references: BTreeMap<String, (String, PathBuf)>,
-    settings: BTreeMap<String, Vec<String>>,
+    /// The value of `HEAD`, which is a branch or a commit, of each reference and of each setting.
+    values: BTreeMap<String, String>,
+    /// References that are checked out in another worktree.
+    elsewhere: BTreeSet<String>,
 }
 
 impl Proof {
@@ -109,22 +108,26 @@ impl Pointers {
             let output = git::output(&found.top, args, b"")?;
             Some(String::from_utf8_lossy(&output).into_owned())
         };
+        let (mut values, mut elsewhere) = (BTreeMap::new(), BTreeSet::new());
         let symbolic = text(&["symbolic-ref", "--quiet", "HEAD"]);
         let head = symbolic.or_else(|| text(&["rev-parse", "--verify", "--quiet", "HEAD"]));
+        values.extend(head.map(|head| (HEAD.to_owned(), head.trim_end().to_owned())));
         let format = "--format=%(refname) %(objectname) %(worktreepath)";
-        let listed = text(&["for-each-ref", format])?;
-        let references = listed.lines().filter_map(|line| {
+        for line in text(&["for-each-ref", format])?.lines() {
             let mut words = line.splitn(3, ' ').map(str::to_owned);
-            let (name, value) = (words.next()?, words.next()?);
-            Some((name, (value, PathBuf::from(words.next()?))))
-        });
-        let mut settings: BTreeMap<String, Vec<String>> = BTreeMap::new();
+            let (name, value, top) = (words.next()?, words.next()?, words.next()?);
+            if !top.is_empty() && Path::new(&top) != found.top {
+                elsewhere.insert(name.clone());
+            }
+            values.insert(name, value);
+        }
         for entry in text(&["config", "--null", "--list"])?.split_terminator('\0') {
             let (key, value) = entry.split_once('\n').unwrap_or((entry, ""));
-            settings.entry(key.to_owned()).or_default().push(value.to_owned());
+            // A key may have several values.
+            let values = values.entry(key.to_owned()).or_default();
+            *values = format!("{values}{value}\n");
         }
-        let head = head.map(|head| head.trim_end().to_owned());
-        Some(Pointers { head, references: references.collect(), settings, found })
+        Some(Pointers { found, values, elsewhere })
     }
 
     /// What has another value now.
@@ -137,57 +140,47 @@ impl Pointers {
         let Some(now) = now else {
             return vec![(config, ViolationKind::Pointer("git cannot read the repository"))];
         };
-        let mut moved = Vec::new();
-        let is_left = self.is_left(now);
-        if attribution > Attribution::Settings && self.head != now.head && !is_left {
-            moved.push(("HEAD".into(), ViolationKind::Pointer("another branch checked out")));
-        }
-        let names: BTreeSet<&String> =
-            self.references.keys().chain(now.references.keys()).collect();
-        for name in names {
-            let (old, new) = (self.references.get(name), now.references.get(name));
-            let counts = match attribution {
-                Attribution::Settings => false,
-                Attribution::Worktree => self.is_own(name) && !is_left,
-                Attribution::Repository => !self.is_elsewhere(old) && !self.is_elsewhere(new),
-            };
-            let value = |reference: &(String, PathBuf)| reference.0.clone();
-            let what = match (old.map(value), new.map(value)) {
-                (Some(old), Some(new)) if old == new => continue,
-                (Some(_), Some(_)) => "reference moved",
+        let names: BTreeSet<&String> = self.values.keys().chain(now.values.keys()).collect();
+        let moved = names.into_iter().filter_map(|name| {
+            let (old, new) = (self.values.get(name), now.values.get(name));
+            if old == new || !self.counts(name, now, attribution) {
+                return None;
+            }
+            let what = match (old, new) {
+                _ if is_setting(name) => {
+                    return Some((config.clone(), ViolationKind::GitSetting(name.clone())));
+                }
+                _ if name == HEAD => "another branch checked out",
                 (None, _) => "reference added",
                 (_, None) => "reference deleted",
+                (Some(_), Some(_)) => "reference moved",
             };
-            if counts {
-                moved.push((name.into(), ViolationKind::Pointer(what)));
-            }
+            Some((name.into(), ViolationKind::Pointer(what)))
+        });
+        moved.collect()
+    }
+
+    /// Whether a difference is attributed to the reviewer.
+    fn counts(&self, name: &str, now: &Pointers, attribution: Attribution) -> bool {
+        let has_siblings = !self.found.siblings.is_empty();
+        if is_setting(name) {
+            return !(name.starts_with("branch.") && has_siblings);
         }
-        let keys: BTreeSet<&String> = self.settings.keys().chain(now.settings.keys()).collect();
-        for key in keys {
-            let is_of_branch = key.starts_with("branch.") && !self.found.siblings.is_empty();
-            if !is_of_branch && self.settings.get(key) != now.settings.get(key) {
-                moved.push((config.clone(), ViolationKind::GitSetting(key.clone())));
-            }
+        let head = |pointers: &Pointers| pointers.values.get(HEAD).cloned().unwrap_or_default();
+        let is_of_others = |head: &str| head.starts_with("refs/") && !head.starts_with(OURS);
+        // The harness detaches a worktree from a branch of others before it moves that branch.
+        let is_left = has_siblings && is_of_others(&head(self)) && !is_of_others(&head(now));
+        let is_per_worktree = PER_WORKTREE.iter().any(|prefix| name.starts_with(prefix));
+        match attribution {
+            Attribution::Settings => false,
+            _ if name == HEAD => !is_left,
+            Attribution::Worktree => is_per_worktree || name == head(self) && !is_left,
+            Attribution::Repository => ![self, now].iter().any(|it| it.elsewhere.contains(name)),
         }
-        moved
     }
+}
 
-    fn is_own(&self, reference: &str) -> bool {
-        let is_of_worktree = PER_WORKTREE.iter().any(|prefix| reference.starts_with(prefix));
-        is_of_worktree || self.head.as_deref() == Some(reference)
-    }
-
-    fn is_elsewhere(&self, reference: Option<&(String, PathBuf)>) -> bool {
-        let elsewhere = |top: &PathBuf| !top.as_os_str().is_empty() && *top != self.found.top;
-        reference.is_some_and(|(_, top)| elsewhere(top))
-    }
-
-    /// Whether the worktree was on a branch of others and is detached by now: the harness does that before it moves
-    /// such a branch.
-    fn is_left(&self, now: &Pointers) -> bool {
-        let is_branch = |head: &Option<String>| {
-            head.as_ref().is_some_and(|head| head.starts_with("refs/") && !head.starts_with(OURS))
-        };
-        is_branch(&self.head) && !is_branch(&now.head) && !self.found.siblings.is_empty()
-    }
+/// Any other name is that of a reference.
+fn is_setting(name: &str) -> bool {
+    name != HEAD && !name.starts_with("refs/")
 }
