@@ -37,8 +37,7 @@ pub struct BackupStore {
     end: u64,
     /// Bytes to be written at the end: many small files make one write.
     pending: Vec<u8>,
-    /// By device and inode.
-    kept: HashMap<(u64, u64), (Stamp, Backup)>,
+    kept: HashMap<Stamp, Backup>,
     pub(super) append_only: HashMap<PathBuf, Vec<Block>>,
 }
 
@@ -84,8 +83,7 @@ impl BackupStore {
 
     /// The copy of a file with this stamp.
     pub(super) fn find(&self, stamp: &Stamp) -> Option<Backup> {
-        let (kept, backup) = self.kept.get(&(stamp.device, stamp.inode))?;
-        (kept == stamp).then_some(*backup)
+        self.kept.get(stamp).copied()
     }
 
     /// Copies a file. Returns the stamp of what was copied, which may be newer than the one in a listing.
@@ -99,7 +97,7 @@ impl BackupStore {
             };
             let again = openat::stamp(&rustix::fs::fstat(source)?);
             if again == stamp {
-                self.kept.insert((stamp.device, stamp.inode), (stamp, backup));
+                self.kept.insert(stamp, backup);
                 return Ok((stamp, backup));
             }
             stamp = again;
@@ -147,7 +145,7 @@ impl BackupStore {
         let end = self.end;
         match written {
             Ok(()) => self.end += self.pending.len() as u64,
-            Err(_) => self.kept.retain(|_, (_, backup)| backup.at + backup.len <= end),
+            Err(_) => self.kept.retain(|_, backup| backup.at + backup.len <= end),
         }
         self.pending.clear();
         written

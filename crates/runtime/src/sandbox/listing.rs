@@ -82,16 +82,16 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// Lists everything that belongs to a project, before its reviewer starts, but for what a
-    /// [`Proof`](super::Proof) asks git for.
-    pub(super) fn of_scope(scope: &Scope) -> io::Result<Listing> {
+    /// Lists everything that belongs to a project, before its reviewer starts; without the references and settings
+    /// in a git directory that git itself is asked for.
+    pub(super) fn of_scope(scope: &Scope, asked: Option<&Path>) -> io::Result<Listing> {
         let project = scope.project_dir.canonicalize()?;
         let repository = Repository::find(&project);
         let mut trees = scope.trees(project, repository.as_ref());
-        let asked = ["HEAD", "config", "config.worktree", "packed-refs", "refs"];
-        let asked = repository.iter().flat_map(|found| asked.map(|name| found.common.join(name)));
-        let asked: Vec<PathBuf> = asked.map(|path| trees.relative(&path)).collect();
-        trees.skipped.extend(asked);
+        for name in ["HEAD", "config", "config.worktree", "packed-refs", "refs"] {
+            let path = asked.map(|common| trees.relative(&common.join(name)));
+            trees.skipped.extend(path);
+        }
         Listing::take(trees)
     }
 

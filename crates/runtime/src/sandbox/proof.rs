@@ -59,7 +59,6 @@ impl Proof {
     /// Looks at the reviewed tree, unless a snapshot does, and at its repository.
     pub fn before(scope: &Scope, has_snapshot: bool) -> io::Result<Proof> {
         let project = scope.project_dir.canonicalize()?;
-        let files = (!has_snapshot).then(|| Listing::of_scope(scope)).transpose()?;
         let found = Repository::find(&project);
         let worktree = found.as_ref().filter(|_| scope.extent == Extent::Worktree);
         let hooks = worktree.map(|found| {
@@ -67,8 +66,11 @@ impl Proof {
             let roots = ["hooks", "info"].map(|name| found.common.join(name)).to_vec();
             Listing::take(Trees { project: project.clone(), roots, skipped: Vec::new() })
         });
+        let hooks = hooks.transpose()?;
         let repository = found.and_then(Pointers::of);
-        Ok(Proof { files, repository, hooks: hooks.transpose()?, project })
+        let asked = repository.as_ref().map(|pointers| &*pointers.found.common);
+        let files = (!has_snapshot).then(|| Listing::of_scope(scope, asked)).transpose()?;
+        Ok(Proof { files, repository, hooks, project })
     }
 
     /// The changes that an allow list does not permit. They are not undone. `attribution` is asked last, so that
@@ -105,7 +107,10 @@ impl Pointers {
     /// `None` where git cannot read them.
     fn of(found: Repository) -> Option<Pointers> {
         let text = |args: &[&str]| {
-            let output = git::output(&found.top, args, b"")?;
+            // None of these commands runs another program, and the global settings are not read, in which a user
+            // trusts the files of another one.
+            let args = [&["-c", "safe.directory=*"], args].concat();
+            let output = git::output(&found.top, &args, b"")?;
             Some(String::from_utf8_lossy(&output).into_owned())
         };
         let (mut values, mut elsewhere) = (BTreeMap::new(), BTreeSet::new());
