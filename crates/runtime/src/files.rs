@@ -11,14 +11,22 @@
     reason = "opens files that the Disk does not simulate, in the way every caller should"
 )]
 
-use std::fs::File;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::world::{Access, Disk, DiskFile, FileKind};
+
+/// Opens a directory, and refuses a link to one.
+pub(crate) const DIRECTORY: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Whether the last component of a path may be a symbolic link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,6 +163,74 @@ fn is_special(error: &io::Error, links: Links) -> bool {
     let is = |errno: Errno| error.raw_os_error() == Some(errno.raw_os_error());
     // A socket has no descriptor to open; a link that is not followed is reported as a loop.
     is(Errno::NXIO) || (links == Links::Refuse && is(Errno::LOOP))
+}
+
+/// Removes whatever has a name in a directory, with everything in it. A missing one is fine.
+///
+/// Directories inside are first moved up beside it, so that a tree of any depth needs few open files.
+pub(crate) fn remove_at(dir: &OwnedFd, name: &OsStr) -> io::Result<()> {
+    if !is_directory_left(dir, name)? {
+        return Ok(());
+    }
+    let mut directories = vec![name.to_owned()];
+    let mut moved = 0;
+    while let Some(name) = directories.pop() {
+        let inside = rustix::fs::openat(dir, &name, DIRECTORY, Mode::empty())?;
+        for found in names_in(&inside)? {
+            if is_directory_left(&inside, &found)? {
+                moved += 1;
+                let lifted = OsString::from(format!(".removing-{}-{moved}", std::process::id()));
+                rustix::fs::renameat(&inside, &found, dir, &lifted)?;
+                directories.push(lifted);
+            }
+        }
+        rustix::fs::unlinkat(dir, &name, AtFlags::REMOVEDIR)?;
+    }
+    Ok(())
+}
+
+/// Removes a name unless it is a directory, which is made accessible instead.
+fn is_directory_left(dir: &OwnedFd, name: &OsStr) -> io::Result<bool> {
+    match rustix::fs::unlinkat(dir, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => return Ok(false),
+        Err(Errno::ISDIR | Errno::PERM) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+        return Err(Errno::PERM.into());
+    }
+    if stat.st_mode & 0o700 != 0o700 {
+        rustix::fs::chmodat(dir, name, Mode::RWXU, AtFlags::empty())?;
+    }
+    Ok(true)
+}
+
+/// Removes a directory with everything in it, also where its modes forbid it, or whatever else is at a path. A
+/// missing one is fine.
+pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => {}
+        Ok(_) => return remove_if_exists(path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+    let inside = rustix::fs::open(path, DIRECTORY, Mode::empty())?;
+    for name in names_in(&inside)? {
+        remove_at(&inside, &name)?;
+    }
+    fs::remove_dir(path)
+}
+
+/// The names in a directory.
+pub(crate) fn names_in(dir: impl AsFd) -> io::Result<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(dir)? {
+        names.push(OsString::from_vec(entry?.file_name().to_bytes().to_vec()));
+    }
+    names.retain(|name| name != "." && name != "..");
+    Ok(names)
 }
 
 #[cfg(test)]

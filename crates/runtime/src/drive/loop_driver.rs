@@ -418,7 +418,7 @@ impl<'a> LoopDriver<'a> {
         let (ended, changes) = match held {
             Ok(held) => {
                 let ended = launch.run(world, &self.site.interrupts);
-                let release = |held| self.reviewer.release(held, world, |_| {}).0;
+                let release = |held| self.reviewer.release(held, world, |_| {}, || false).0;
                 (ended, held.map(release).unwrap_or_default())
             }
             Err(error) => (not_started(&error), Violations::default()),

@@ -14,7 +14,6 @@ use super::protocol::{self, Request};
 use super::{Ticket, Timeouts};
 use crate::emit::LARGEST_PAYLOAD;
 use crate::failure::Failure;
-use crate::sandbox::unnamed_file;
 use crate::world::Clock;
 
 /// Payloads up to this size are held in memory.
@@ -108,7 +107,7 @@ impl Service {
             return Ok(self.handler.emit(topic, Received::Short(text), &self.dir)?);
         }
         let _one_at_a_time = self.spooling.lock().unwrap_or_else(PoisonError::into_inner);
-        let file = unnamed_file(&self.dir).map_err(|error| self.no_room(&error))?;
+        let file = tempfile::tempfile_in(&self.dir).map_err(|error| self.no_room(&error))?;
         self.spool(&file, bytes, socket)?;
         Ok(self.handler.emit(topic, Received::Long(file), &self.dir)?)
     }

@@ -231,11 +231,17 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
             .and_then(|confined| confined.map(|it| self.hold(slot, it, &launch.job)).transpose());
         let (finished, changed, held_by) = match held {
             Ok(held) => {
+                let before = self.turns_in_project();
                 let finished = self.run_agent(launch);
                 let released = held.map(|(held, head)| {
-                    run.reviewer.release(held, run.site.world, |violations| {
+                    let rewind = |violations: &mut Violations| {
                         self.rewind(slot, head.as_ref(), violations);
-                    })
+                    };
+                    let have_slots_worked = || {
+                        let now = self.turns_in_project();
+                        now != before || now.iter().any(|(_, is_working)| *is_working)
+                    };
+                    run.reviewer.release(held, run.site.world, rewind, have_slots_worked)
                 });
                 self.check_started(&finished, order.phase)?;
                 let (changed, held_by) =
@@ -391,6 +397,23 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
 
     fn shares_project(&self, other: &Slot) -> bool {
         other.start.slot != self.number && other.has_item() && other.start.branch.is_empty()
+    }
+
+    /// For each other slot in the project itself, how many turns its workers completed, and whether one works now.
+    fn turns_in_project(&self) -> Vec<(usize, bool)> {
+        self.run.look(|slots| {
+            let others = slots
+                .slots
+                .iter()
+                .filter(|other| other.iteration == self.iteration && self.shares_project(other));
+            let turns = others.map(|other| {
+                let phase = other.phase.as_ref().and_then(|(phase, _)| phase.known());
+                let is_working = matches!(phase, Some(Phase::Implement | Phase::Fix));
+                let completed = usize::from(other.implement.is_some()) + other.fixes.len();
+                (completed, is_working && other.finish.is_none())
+            });
+            turns.collect()
+        })
     }
 
     /// What the slot changed, by the tree object that it made. Where others work too, changes may be theirs.
@@ -580,6 +603,7 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
         let list = AllowList::read_only();
         let allow = growing.iter().fold(list, |list, file| list.growing(&seen_from(&tree, file)));
         let neighbours = match slot.start.branch.is_empty() {
+            false if self.run.look(|slots| slots.open().count()) > 1 => Neighbours::Worktrees,
             false => Neighbours::None,
             true if self.is_shared(slot) => Neighbours::Slots,
             true => Neighbours::Runs,
