@@ -7,7 +7,6 @@ pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod emit;
-mod failures;
 pub(crate) mod init;
 pub(crate) mod inspect;
 pub(crate) mod journal;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use autoloop_core::chain::{
-    Budget, Chain, ChainStep, DEEPEST, Definition, Definitions, StepDefinition, Tree,
+    Chain, ChainStep, DEEPEST, Definition, Definitions, StepDefinition, Tree,
 };
 use autoloop_core::coordinator::{Holder, Status};
 use autoloop_core::format::json_text;
@@ -19,7 +19,7 @@ use autoloop_runtime::runs::chains;
 use autoloop_runtime::site::{Progress, Trust};
 use autoloop_runtime::world::World;
 use clap::Subcommand;
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::progress::{Detail, ProgressUi};
 use super::resume::ResumeArgs;
@@ -94,36 +94,20 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
 fn list(args: &ListArgs, world: &World) -> Result<(), Failure> {
     let dir = settings::project_dir(args.dir.as_deref())?;
     let Definitions { chains, budget } = definitions(&dir, world)?;
-    if args.json {
-        return Ok(terminal::print(&list_json(&chains, budget))?);
-    }
-    if chains.is_empty() {
-        let file = dir.join("chains.toml");
-        return Ok(terminal::print(&format!("there are no chains in {}\n", file.display()))?);
-    }
-    let row = |chain: &Definition| {
-        let steps: Vec<&str> = chain.steps.iter().map(|step| step.preset.as_str()).collect();
-        [chain.name.clone(), steps.join(", ")]
+    let steps = |chain: &Definition| -> Vec<String> {
+        chain.steps.iter().map(|step| step.preset.clone()).collect()
     };
-    Ok(terminal::print(&table::print(chains.iter().map(row).collect()))?)
-}
-
-fn list_json(chains: &[Definition], budget: Budget) -> String {
-    #[derive(Serialize)]
-    struct Listed<'a> {
-        chains: Vec<ListedChain<'a>>,
-        budget: Budget,
-    }
-    #[derive(Serialize)]
-    struct ListedChain<'a> {
-        name: &'a str,
-        steps: Vec<&'a str>,
-    }
-    let chains = chains.iter().map(|Definition { name, steps, .. }| {
-        let steps = steps.iter().map(|step| &*step.preset).collect();
-        ListedChain { name, steps }
-    });
-    json_text(&Listed { chains: chains.collect(), budget })
+    let text = if args.json {
+        let chain = |chain: &Definition| json!({ "name": chain.name, "steps": steps(chain) });
+        let chains: Value = chains.iter().map(chain).collect();
+        json_text(&json!({ "chains": chains, "budget": budget }))
+    } else if chains.is_empty() {
+        format!("no chains in {}\n", dir.join("chains.toml").display())
+    } else {
+        let row = |chain: &Definition| [chain.name.clone(), steps(chain).join(", ")];
+        table::print(chains.iter().map(row).collect())
+    };
+    Ok(terminal::print(&text)?)
 }
 
 /// Reads `chains.toml` and prints its warnings.
@@ -219,7 +203,7 @@ fn carry_out(
 
 fn print_result(chain: &Chain, journal: &dyn Journal, as_json: bool) -> Result<(), Failure> {
     let text = match as_json {
-        true => json_text(&Facts::of(chain, Tree::new(&chains(journal)?, &Chain::status), 0)),
+        true => json_text(&json(chain, Tree::new(&chains(journal)?, &Chain::status), 0)),
         false => format!(
             "chain {}: {} ({}) after {} of {} steps\n",
             chain.id,
@@ -238,47 +222,26 @@ fn status(chain: &Chain) -> Status {
 }
 
 /// The JSON of a chain, with the chains that its steps requested.
-#[derive(Serialize)]
-struct Facts<'a> {
-    chain: &'a str,
-    name: Option<&'a str>,
-    status: &'static str,
-    outcome: Option<&'a str>,
-    steps: Vec<StepFacts<'a>>,
-}
-
-#[derive(Serialize)]
-struct StepFacts<'a> {
-    step: u64,
-    preset: &'a str,
-    run: Option<&'a str>,
-    stop_reason: Option<&'a str>,
-    detail: Option<&'a str>,
-    chains: Vec<Facts<'a>>,
-}
-
-impl<'a> Facts<'a> {
-    fn of(chain: &'a Chain, tree: Tree<'a>, depth: usize) -> Facts<'a> {
-        let steps = chain.steps.iter().map(|step| {
-            let run = step.run.as_deref();
-            let below = run.filter(|_| depth < DEEPEST).into_iter().flat_map(|run| tree.below(run));
-            StepFacts {
-                step: step.number,
-                preset: &step.preset,
-                run,
-                stop_reason: step.stop_reason.as_ref().map(Word::as_str),
-                detail: step.detail.as_deref(),
-                chains: below.map(|below| Facts::of(below, tree, depth + 1)).collect(),
-            }
-        });
-        Facts {
-            chain: &chain.id,
-            name: chain.start.as_ref().map(|start| &*start.name),
-            status: status(chain).name(),
-            outcome: chain.outcome.as_ref().map(Word::as_str),
-            steps: steps.collect(),
-        }
-    }
+fn json(chain: &Chain, tree: Tree<'_>, depth: usize) -> Value {
+    let steps = chain.steps.iter().map(|step| {
+        let run = step.run.as_deref();
+        let below = run.filter(|_| depth < DEEPEST).into_iter().flat_map(|run| tree.below(run));
+        json!({
+            "step": step.number,
+            "preset": step.preset,
+            "run": run,
+            "stop_reason": step.stop_reason.as_ref().map(Word::as_str),
+            "detail": step.detail,
+            "chains": below.map(|below| json(below, tree, depth + 1)).collect::<Value>(),
+        })
+    });
+    json!({
+        "chain": chain.id,
+        "name": chain.start.as_ref().map(|start| &start.name),
+        "status": status(chain).name(),
+        "outcome": chain.outcome.as_ref().map(Word::as_str),
+        "steps": steps.collect::<Value>(),
+    })
 }
 
 /// Only a chain whose steps all completed or reached their limits exits with 0.

@@ -6,26 +6,24 @@ mod scratchpad;
 mod text;
 mod topology;
 
-use std::io::{self, Write};
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use autoloop_core::chain::{Chain, Tree};
-use autoloop_core::coordinator::Status;
 use autoloop_core::format::Format;
-use autoloop_core::record::Glance;
 use autoloop_core::views::coordination::{Coordination, Coordinations};
 use autoloop_core::views::iteration_text::IterationText;
 use autoloop_core::views::metrics::{self, Metrics};
 use autoloop_runtime::journal::{Journal, Position};
-use autoloop_runtime::runs::{self, RunList, chains, slot_runs};
+use autoloop_runtime::runs::{self, chains, slot_runs};
 use autoloop_runtime::site::Site;
 use autoloop_runtime::world::World;
 use clap::Subcommand;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
+use self::excerpt::for_each_record;
 use super::listing::{self, Filter, Listing};
+use super::loops::Project;
 use super::{memory, settings};
 use crate::failure::Failure;
 use crate::terminal;
@@ -113,8 +111,8 @@ enum What {
         #[arg(long)]
         run: Option<String>,
         /// Output format
-        #[arg(long, value_enum, default_value = "md")]
-        format: memory::Format,
+        #[arg(long, default_value = "md", value_parser = format())]
+        format: Format,
     },
     Topology(topology::Args),
     Review(review::Args),
@@ -144,7 +142,7 @@ impl Source {
     }
 }
 
-fn format() -> impl TypedValueParser<Value = Format> {
+pub(super) fn format() -> impl TypedValueParser<Value = Format> {
     let terminal = PossibleValue::new("terminal").alias("text");
     PossibleValuesParser::new([PossibleValue::new("md"), terminal, PossibleValue::new("json")])
         .try_map(|name| name.parse::<Format>())
@@ -173,29 +171,12 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
             Ok(terminal::print(&text)?)
         }
         What::Chain { project_dir, chain, format } => {
-            let located = settings::locate(project_dir.as_deref(), world)?;
-            let journal = located.journal(world);
-            let list = RunList::read(&*journal, &located.files.state_dir, world)?;
-            print_chain(&*journal, &list, chain.as_deref(), *format)
+            let project = Project::of(project_dir.as_deref(), world)?;
+            print_chain(&project, chain.as_deref(), *format)
         }
         What::Slots { project_dir, run, format } => {
-            let located = settings::locate(project_dir.as_deref(), world)?;
-            let journal = located.journal(world);
-            let site = Site::new(world, &*journal, &located.files.state_dir);
-            let slots = slot_runs(&site)?;
-            let list = RunList::read(&*journal, &located.files.state_dir, world)?;
-            let id = match run {
-                Some(name) => Some(list.find(name)?.id()),
-                None => slots.last().map(|run| run.id.as_str()),
-            };
-            let found = id.and_then(|id| slots.iter().find(|run| run.id == id));
-            let text = found.map(|run| {
-                // The list believes records without a seal; only who holds the lock is taken from it.
-                let holder = list.runs.get(&run.id).map(|listed| list.holder(listed));
-                let status = holder.map_or(run.status(), |holder| run.status().with_holder(holder));
-                run.render(status, *format)
-            });
-            print_found(text, id, "run of slots", "start one with `autoloop slots`", &*journal)
+            let project = Project::of(project_dir.as_deref(), world)?;
+            print_slots(&project, run.as_deref(), *format, world)
         }
         What::Memory { project_dir, run, format } => {
             let tiers = memory::Tiers::to_read(project_dir.as_deref(), run.as_deref(), world)?;
@@ -217,14 +198,12 @@ fn list_records(
     let head = journal.read(Position::START, &mut |line| listing.show(line))?;
     listing.flush()?;
     if head == Position::START {
-        note(&format!("{} is empty", journal.path().display()));
+        terminal::note(&format!("{} is empty", journal.path().display()));
     }
-    match listing.bad {
-        0 => {}
-        1 => note("skipped 1 invalid record; `autoloop journal verify` lists it"),
-        bad => {
-            note(&format!("skipped {bad} invalid records; `autoloop journal verify` lists them"));
-        }
+    if listing.bad > 0 {
+        let records = if listing.bad == 1 { "record" } else { "records" };
+        let skipped = format!("skipped {} invalid {records}", listing.bad);
+        terminal::note(&format!("{skipped}; `autoloop journal verify` lists them"));
     }
     Ok(())
 }
@@ -235,8 +214,10 @@ fn coordination(journal: &dyn Journal, run: &str, format: Format) -> Result<Stri
     }
     // The view keeps recent runs only.
     let mut coordination = Coordination::default();
-    for_run(journal, run, |record| {
-        coordination.apply(record);
+    for_each_record(journal, |record, _| {
+        if record.run() == run {
+            coordination.apply(record);
+        }
     })?;
     Ok(coordination.render(format))
 }
@@ -254,14 +235,13 @@ fn all_coordination(journal: &dyn Journal, format: Format) -> Result<String, Fai
     })
 }
 
-fn print_chain(
-    journal: &dyn Journal,
-    list: &RunList,
-    name: Option<&str>,
-    format: Format,
-) -> Result<(), Failure> {
-    let chains = chains(journal)?;
-    let status = |chain: &Chain| status_of(list, &chain.id).unwrap_or_else(|| chain.status());
+fn print_chain(project: &Project, name: Option<&str>, format: Format) -> Result<(), Failure> {
+    let Project { journal, list, .. } = project;
+    let chains = chains(&**journal)?;
+    let status = |chain: &Chain| {
+        let listed = list.runs.get(&chain.id).and_then(|run| list.status(run));
+        listed.unwrap_or_else(|| chain.status())
+    };
     let tree = Tree::new(&chains, &status);
     let id = name.map(|name| list.find(name)).transpose()?.map(|run| run.id());
     let text = match id {
@@ -271,11 +251,29 @@ fn print_chain(
         }
         None => tree.render_latest(format),
     };
-    print_found(text, id, "chain", "start one with `autoloop chain run NAME`", journal)
+    print_found(text, id, "chain", "start one with `autoloop chain run NAME`", &**journal)
 }
 
-fn status_of(list: &RunList, id: &str) -> Option<Status> {
-    list.runs.get(id).and_then(|run| list.status(run))
+fn print_slots(
+    project: &Project,
+    name: Option<&str>,
+    format: Format,
+    world: &World,
+) -> Result<(), Failure> {
+    let Project { located, journal, list } = project;
+    let slots = slot_runs(&Site::new(world, &**journal, &located.files.state_dir))?;
+    let id = match name {
+        Some(name) => Some(list.find(name)?.id()),
+        None => slots.last().map(|run| run.id.as_str()),
+    };
+    let found = id.and_then(|id| slots.iter().find(|run| run.id == id));
+    let text = found.map(|run| {
+        // The list believes records without a seal, so only the holder of the lock is read from it.
+        let holder = list.runs.get(&run.id).map(|listed| list.holder(listed));
+        let status = holder.map_or(run.status(), |holder| run.status().with_holder(holder));
+        run.render(status, format)
+    });
+    print_found(text, id, "run of slots", "start one with `autoloop slots`", &**journal)
 }
 
 /// Prints a view of the run with this id, or fails where there is none.
@@ -303,26 +301,4 @@ pub(super) fn one_run(journal: &dyn Journal, name: Option<&str>) -> Result<Strin
         None => Ok(journal.latest_run()?.0),
         Some(name) => Ok(runs::find(journal, name)?.id().to_owned()),
     }
-}
-
-/// Visits every record of one run.
-fn for_run(
-    journal: &dyn Journal,
-    run: &str,
-    mut visit: impl FnMut(&Glance<'_>),
-) -> Result<(), Failure> {
-    journal.read(Position::START, &mut |line| {
-        line.records(|record| {
-            if record.run() == run {
-                visit(record);
-            }
-        });
-        ControlFlow::Continue(())
-    })?;
-    Ok(())
-}
-
-/// Prints a note on standard error, which may be closed.
-pub(super) fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "autoloop: {}", terminal::harmless(text));
 }

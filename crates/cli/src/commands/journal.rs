@@ -14,7 +14,6 @@ use autoloop_runtime::journal::{Journal, Line, Position, ReadError};
 use autoloop_runtime::world::{Access, Key, World};
 use clap::Subcommand;
 
-use super::inspect::note;
 use super::listing::{Filter, Format, Listing};
 use super::settings;
 use crate::failure::Failure;
@@ -84,9 +83,9 @@ fn follow(journal: &dyn Journal, args: &FollowArgs) -> Result<(), Failure> {
     loop {
         position = match journal.read(position, &mut |line| listing.show(line)) {
             Err(ReadError::Changed { path }) => {
-                let path = path.display();
-                note(&format!(
-                    "{path} was truncated, replaced or edited; restarting from its beginning"
+                terminal::note(&format!(
+                    "{} was truncated, replaced or edited; restarting from its beginning",
+                    path.display()
                 ));
                 journal.read(Position::START, &mut |line| listing.show(line))?
             }

@@ -1,5 +1,6 @@
-//! Printing records: raw, or a line each for people.
+//! Printing records: raw, or one line each.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, StdoutLock, Write};
 use std::ops::ControlFlow;
 
@@ -11,21 +12,19 @@ use clap::ValueEnum;
 use crate::failure::Failure;
 use crate::terminal;
 
-/// How records are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// The lines of the journal as they stand.
+    /// The lines of the journal, unchanged
     Json,
-    /// A line each: time, run, iteration, topic and what there is to say.
+    /// One line per record: time, run, iteration, topic and payload
     Text,
 }
 
 /// Which records are printed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Filter {
-    /// Those of this run only.
     pub(crate) run: Option<String>,
-    /// Those with one of these topics only; with none, all.
+    /// All topics where it is empty.
     pub(crate) topics: Vec<String>,
 }
 
@@ -36,15 +35,13 @@ impl Filter {
     }
 }
 
-/// Prints records and counts what was not one.
+/// Prints records, and counts lines that are not valid ones.
 pub(crate) struct Listing<'a> {
     journal: &'a dyn Journal,
     format: Format,
     filter: Filter,
     out: io::BufWriter<StdoutLock<'static>>,
-    /// Control characters are for terminals to obey, so none are sent to one.
     to_terminal: bool,
-    pub(crate) printed: u64,
     pub(crate) bad: u64,
     failure: Option<Failure>,
 }
@@ -54,10 +51,10 @@ impl<'a> Listing<'a> {
         let stdout = io::stdout();
         let to_terminal = stdout.is_terminal();
         let out = io::BufWriter::with_capacity(64 * 1024, stdout.lock());
-        Listing { journal, format, filter, out, to_terminal, printed: 0, bad: 0, failure: None }
+        Listing { journal, format, filter, out, to_terminal, bad: 0, failure: None }
     }
 
-    /// Prints the records of a line; breaks off when the output cannot be written.
+    /// Prints the records of a line; breaks when the output cannot be written.
     pub(crate) fn show(&mut self, line: &Line<'_>) -> ControlFlow<()> {
         for piece in line.pieces() {
             let Ok(record) = &piece.content else {
@@ -67,7 +64,6 @@ impl<'a> Listing<'a> {
             if !self.filter.admits(record) {
                 continue;
             }
-            self.printed += 1;
             if let Err(failure) = self.print(line, &piece, record) {
                 self.failure = Some(failure);
                 return ControlFlow::Break(());
@@ -76,7 +72,7 @@ impl<'a> Listing<'a> {
         ControlFlow::Continue(())
     }
 
-    /// Sees that everything printed so far can be seen, and tells of what went wrong.
+    /// Flushes the output; fails where a record could not be printed.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         match self.failure.take() {
             Some(failure) => Err(failure),
@@ -91,19 +87,15 @@ impl<'a> Listing<'a> {
         record: &Glance<'_>,
     ) -> Result<(), Failure> {
         match self.format {
-            Format::Text => writeln!(self.out, "{}", summary(record))?,
-            Format::Json if self.to_terminal => {
-                let text = String::from_utf8_lossy(piece.bytes);
-                writeln!(self.out, "{}", safe_json(&text))?;
-            }
-            Format::Json if line.is_whole() => {
-                match str::from_utf8(piece.bytes) {
-                    Ok(text) => self.out.write_all(safe_json(text).as_bytes())?,
-                    Err(_) => self.out.write_all(piece.bytes)?,
+            Format::Text => self.out.write_all(summary(record).as_bytes())?,
+            Format::Json if line.is_whole() || self.to_terminal => {
+                match String::from_utf8_lossy(piece.bytes) {
+                    // Invalid UTF-8 is harmful to a terminal only.
+                    Cow::Owned(_) if !self.to_terminal => self.out.write_all(piece.bytes)?,
+                    text => self.out.write_all(safe_json(&text).as_bytes())?,
                 }
-                self.out.write_all(b"\n")?;
             }
-            // Only the beginning of a giant line is at hand: it is copied from the file.
+            // Only the beginning of a giant line is in memory, so it is copied from the file.
             Format::Json => {
                 let begin = line.offset_of(piece.at);
                 let end = line.offset_of(piece.at + piece.bytes.len());
@@ -115,36 +107,33 @@ impl<'a> Listing<'a> {
                         kind.into()
                     })
                 });
-                // Whose fault it was decides what is said.
+                // An error of the output is reported differently from one of the journal.
                 match unwritten {
                     Some(error) => return Err(error.into()),
                     None => copied?,
                 }
-                self.out.write_all(b"\n")?;
             }
         }
-        Ok(())
+        Ok(self.out.write_all(b"\n")?)
     }
 }
 
-/// One record in one line.
 fn summary(record: &Glance<'_>) -> String {
     let ts = record.ts().unwrap_or("-".into());
     let iteration = match record.iteration() {
         none if none.is_empty() => String::new(),
         number => format!("#{number}"),
     };
-    let said = match record.payload() {
+    let text = match record.payload() {
         Some(payload) => payload.into_owned(),
-        None => said_by_fields(record),
+        None => important_fields(record),
     };
-    let line = format!("{ts}  {}{iteration}  {}  {said}", record.run(), record.topic());
+    let line = format!("{ts}  {}{iteration}  {}  {text}", record.run(), record.topic());
     terminal::one_line(line.trim_end(), 200)
 }
 
-/// The fields that say most in a few words.
-fn said_by_fields(record: &Glance<'_>) -> String {
-    const TELLING: [&str; 9] = [
+fn important_fields(record: &Glance<'_>) -> String {
+    const NAMES: [&str; 9] = [
         "reason",
         "emitted",
         "recent_event",
@@ -155,7 +144,7 @@ fn said_by_fields(record: &Glance<'_>) -> String {
         "objective",
         "offset",
     ];
-    TELLING
+    NAMES
         .iter()
         .filter_map(|name| Some((name, record.field(name)?)))
         .filter(|(_, value)| !value.is_empty())

@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 
 use autoloop_core::config::Config;
 use autoloop_core::env::Env;
-use autoloop_core::format::json_line;
-use autoloop_core::memory::{Block, Entry, Line as MemoryLine, Memory, Places, Said};
+use autoloop_core::format::{Format, json_line};
+use autoloop_core::memory::{Block, Counts, Entry, Line as MemoryLine, Memory, Places, Said};
 use autoloop_core::plan::Files;
 use autoloop_core::table;
 use autoloop_runtime::journal::FileSettings;
 use autoloop_runtime::memory::{self, Change, Reach, Tier};
 use autoloop_runtime::world::World;
+use clap::Subcommand;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Subcommand, ValueEnum};
 
-use super::inspect::{note, one_run};
+use super::inspect::{format, one_run};
 use super::settings::{self, Located};
 use crate::failure::{Failure, Kind};
 use crate::terminal;
@@ -41,7 +41,7 @@ enum What {
         #[arg(long, value_parser = tier_by_name())]
         tier: Option<Tier>,
         /// Output format
-        #[arg(long, value_enum, default_value = "text")]
+        #[arg(long, default_value = "text", value_parser = format())]
         format: Format,
     },
     /// Show the size of the memory and how much of it fits into a prompt.
@@ -57,7 +57,7 @@ enum What {
         #[command(flatten)]
         run: RunArg,
         /// Output format
-        #[arg(long, value_enum, default_value = "text")]
+        #[arg(long, default_value = "text", value_parser = format())]
         format: Format,
         /// Words to find
         #[arg(required = true)]
@@ -128,17 +128,6 @@ enum Add {
     },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// As in a prompt, without a budget
-    Md,
-    /// One line per entry
-    #[value(alias = "terminal")]
-    Text,
-    /// An array of objects
-    Json,
-}
-
 fn tier_by_name() -> impl TypedValueParser<Value = Tier> {
     PossibleValuesParser::new([
         PossibleValue::new("project").help("The memory of the project"),
@@ -177,9 +166,9 @@ pub(crate) fn list(tiers: &Tiers, only: Option<Tier>, format: Format) -> Result<
     let (project, run) = (read(Tier::Project)?, read(Tier::Run)?);
     let bad = project.bad() + run.bad();
     if bad > 0 {
-        note(&format!("skipped {bad} invalid lines of memory"));
+        terminal::note(&format!("skipped {bad} invalid lines of memory"));
     }
-    if format == Format::Md {
+    if format == Format::Markdown {
         let block = Block::new(&project, &run, 0);
         let text = if block.text.is_empty() { "(empty)\n" } else { &block.text };
         return Ok(terminal::print(&format!("Loop memory:\n{text}"))?);
@@ -216,10 +205,8 @@ fn status(tiers: &Tiers, budget: Option<usize>) -> Result<(), Failure> {
     let (project, run) = (tiers.read(Tier::Project)?, tiers.read(Tier::Run)?);
     let mut out = String::new();
     for (tier, memory) in [(Tier::Project, &project), (Tier::Run, &run)] {
-        let path = match tiers.files.file(tier) {
-            Some(file) => file.path().display().to_string(),
-            None => "(none)".to_owned(),
-        };
+        let path = tiers.files.file(tier).map(|file| file.path().display().to_string());
+        let path = path.unwrap_or_else(|| "(none)".to_owned());
         out.push_str(&format!("{tier} memory: {path}\n  {}\n", counts(memory)));
     }
     let budget = budget.unwrap_or(tiers.budget);
@@ -242,14 +229,9 @@ fn counts(memory: &Memory) -> String {
     format!("{}{bad}", counted(&Block::new(memory, &Memory::default(), 0).entries))
 }
 
-fn counted(counts: &autoloop_core::memory::Counts) -> String {
-    format!(
-        "{} entries: {} preferences, {} learnings, {} meta",
-        counts.total(),
-        counts.preferences,
-        counts.learnings,
-        counts.meta
-    )
+fn counted(counts: &Counts) -> String {
+    let (total, Counts { preferences, learnings, meta }) = (counts.total(), counts);
+    format!("{total} entries: {preferences} preferences, {learnings} learnings, {meta} meta")
 }
 
 fn add(what: &Add, world: &World) -> Result<(), Failure> {

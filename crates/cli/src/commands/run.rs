@@ -13,7 +13,7 @@ use autoloop_runtime::drive::LoopDriver;
 use autoloop_runtime::launch::{Launch, Launcher, existing_dir};
 use autoloop_runtime::site::Progress;
 use autoloop_runtime::world::World;
-use serde::Serialize;
+use serde_json::json;
 
 use self::resolve_args::Words;
 use super::progress::{Detail, ProgressUi};
@@ -144,15 +144,6 @@ pub(super) fn carry_out(
 }
 
 fn print_result(run: &Run, launch: &Launch, as_json: bool) -> Result<(), Failure> {
-    #[derive(Serialize)]
-    struct Facts<'a> {
-        run: &'a str,
-        status: &'a str,
-        reason: &'a str,
-        detail: Option<String>,
-        iterations: u64,
-        journal: String,
-    }
     let reason = match &run.stage {
         Stage::Ended(Ending::Complete { reason } | Ending::Stop { reason }) => reason.as_str(),
         _ => "",
@@ -160,14 +151,14 @@ fn print_result(run: &Run, launch: &Launch, as_json: bool) -> Result<(), Failure
     let status = run.status().with_holder(Holder::None);
     let text = match as_json {
         true => {
-            let facts = Facts {
-                run: &run.id,
-                status: status.name(),
-                reason,
-                detail: run.failure().map(ToString::to_string),
-                iterations: run.done,
-                journal: launch.loaded.files.journal.display().to_string(),
-            };
+            let facts = json!({
+                "run": run.id,
+                "status": status.name(),
+                "reason": reason,
+                "detail": run.failure().map(ToString::to_string),
+                "iterations": run.done,
+                "journal": launch.loaded.files.journal.display().to_string(),
+            });
             json_line(&facts) + "\n"
         }
         false => format!(

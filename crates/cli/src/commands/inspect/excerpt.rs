@@ -10,7 +10,6 @@ use autoloop_core::record::{Extract, Glance, Piece};
 use autoloop_runtime::journal::{Journal, Line, Position, ReadError};
 use serde::{Serialize, Serializer};
 
-use super::note;
 use crate::failure::Failure;
 use crate::terminal;
 
@@ -81,7 +80,7 @@ impl Found {
         let range = match self {
             Found::At(range) => range.clone(),
             Found::Ends(text) => {
-                note(
+                terminal::note(
                     "this record follows a torn one in the same line; the middle of its text is missing",
                 );
                 return Ok(show(text)?);

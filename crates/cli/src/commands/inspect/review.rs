@@ -3,10 +3,10 @@
 use autoloop_core::format::{Format, NumberOrText, json_text};
 use autoloop_core::record::Extract;
 use autoloop_core::text::{fenced, tail};
-use autoloop_core::views::review::{Review, ReviewSearch, Violation};
+use autoloop_core::views::review::{Review, ReviewSearch};
 use autoloop_runtime::journal::Journal;
 use autoloop_runtime::world::World;
-use serde::Serialize;
+use serde_json::json;
 
 use super::Source;
 use super::excerpt::{Found, Out, for_each_record};
@@ -150,41 +150,23 @@ fn terminal(review: &Review<Found>, output: &str, diff: &str) -> String {
     text
 }
 
-#[derive(Serialize)]
-struct Facts<'a> {
-    run: &'a str,
-    iteration: u64,
-    kind: &'a str,
-    command: &'a str,
-    enforcement: Option<&'a str>,
-    began: Option<&'a str>,
-    ended: Option<&'a str>,
-    exit_code: Option<NumberOrText<'a>>,
-    timed_out: Option<bool>,
-    reverted: Option<&'a str>,
-    violations: &'a [Violation],
-    more_violations: u64,
-    output_tail: &'a str,
-    diff: &'a str,
-}
-
 fn json(review: &Review<Found>, output: &str, diff: &str) -> String {
     let end = review.end.as_ref();
     let exit_code = end.map(|end| end.exit_code.to_string());
-    json_text(&Facts {
-        run: &review.run,
-        iteration: review.before,
-        kind: &review.kind,
-        command: &review.command,
-        enforcement: review.enforcement.as_deref(),
-        began: review.began.as_deref(),
-        ended: end.and_then(|end| end.at.as_deref()),
-        exit_code: exit_code.as_deref().map(NumberOrText),
-        timed_out: end.map(|end| end.timed_out),
-        reverted: review.reverted.as_deref(),
-        violations: &review.violations,
-        more_violations: review.more_violations,
-        output_tail: output,
-        diff,
-    })
+    json_text(&json!({
+        "run": review.run,
+        "iteration": review.before,
+        "kind": review.kind,
+        "command": review.command,
+        "enforcement": review.enforcement,
+        "began": review.began,
+        "ended": end.and_then(|end| end.at.as_deref()),
+        "exit_code": exit_code.as_deref().map(NumberOrText),
+        "timed_out": end.map(|end| end.timed_out),
+        "reverted": review.reverted,
+        "violations": review.violations,
+        "more_violations": review.more_violations,
+        "output_tail": output,
+        "diff": diff,
+    }))
 }

@@ -9,8 +9,8 @@ use autoloop_runtime::journal::Journal;
 use autoloop_runtime::world::World;
 use serde::Serialize;
 
+use super::Source;
 use super::excerpt::{Found, LongText, Out, for_each_record};
-use super::{Source, for_run};
 use crate::failure::Failure;
 
 /// Characters of the short form.
@@ -148,7 +148,11 @@ fn terminal(journal: &dyn Journal, run: Option<&str>, out: &mut Out) -> Result<(
             // The view keeps recent runs only.
             None => {
                 let mut scratchpad = Scratchpad::default();
-                for_run(journal, name, |record| scratchpad.apply(record))?;
+                for_each_record(journal, |record, _| {
+                    if record.run() == name.as_str() {
+                        scratchpad.apply(record);
+                    }
+                })?;
                 scratchpad.compact(TERMINAL_BUDGET)
             }
         };

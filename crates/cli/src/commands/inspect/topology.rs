@@ -10,7 +10,7 @@ use autoloop_core::table;
 use autoloop_core::topology::{Edge, OPENING_EVENT, Role, RolePrompt, Target, Topology, Warning};
 use autoloop_runtime::world::World;
 use clap::ValueEnum;
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::commands::settings;
 use crate::diagnostic;
@@ -47,14 +47,14 @@ enum Format {
 
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let (located, _) = settings::look_for(args.dir.as_deref(), world)?;
-    let project = settings::project(&located.dir).map_err(diagnostic::refuse)?;
-    let loaded = project.load(&*world.disk).map_err(diagnostic::refuse)?;
+    let project = settings::project(&located.dir)?;
+    let loaded = project.load(&*world.disk)?;
     diagnostic::show(&loaded.warnings);
     let picture = Picture::of(&loaded.topology, &loaded.plan.completion);
     let text = match args.format {
         Format::Terminal => draw(&picture),
         Format::Md => markdown(&picture),
-        Format::Json => json_text(&Facts::of(&picture)),
+        Format::Json => json_text(&json(&picture)),
         Format::Graph => graph(&picture),
     };
     Ok(terminal::print(&text)?)
@@ -81,84 +81,36 @@ impl<'t> Picture<'t> {
     }
 }
 
-#[derive(Serialize)]
-struct Facts<'a> {
-    name: &'a str,
-    entry: Vec<String>,
-    completion: CompletionFacts<'a>,
-    roles: Vec<RoleFacts<'a>>,
-    handoff: Vec<HandoffFacts<'a>>,
-    warnings: Vec<WarningFacts>,
-}
-
-#[derive(Serialize)]
-struct CompletionFacts<'a> {
-    event: &'a str,
-    promise: Option<&'a str>,
-    required_events: &'a [String],
-}
-
-#[derive(Serialize)]
-struct RoleFacts<'a> {
-    id: &'a str,
-    emits: Vec<&'a str>,
-    has_prompt: bool,
-    prompt_file: Option<&'a str>,
-    backend_command: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct HandoffFacts<'a> {
-    event: &'a str,
-    roles: &'a [String],
-}
-
-#[derive(Serialize)]
-struct WarningFacts {
-    kind: &'static str,
-    message: String,
-}
-
-impl<'a> Facts<'a> {
-    fn of(picture: &'a Picture<'_>) -> Self {
-        let Picture { topology, completion, warnings } = picture;
-        let handoff = topology.handoff.iter();
-        let warnings = warnings.iter();
-        Facts {
-            name: &topology.name,
-            entry: topology.route(OPENING_EVENT).roles,
-            completion: CompletionFacts {
-                event: &completion.event,
-                promise: completion.promise.as_deref(),
-                required_events: &completion.required,
-            },
-            roles: topology.roles.iter().map(RoleFacts::of).collect(),
-            handoff: handoff
-                .map(|it| HandoffFacts { event: it.event.as_str(), roles: &it.roles })
-                .collect(),
-            warnings: warnings
-                .map(|it| WarningFacts { kind: it.kind(), message: it.to_string() })
-                .collect(),
-        }
-    }
-}
-
-impl<'a> RoleFacts<'a> {
-    fn of(role: &'a Role) -> Self {
-        RoleFacts {
-            id: &role.id,
-            emits: role.emits.iter().map(Pattern::as_str).collect(),
-            has_prompt: role.prompt() != RolePrompt::None,
-            prompt_file: match role.prompt() {
-                RolePrompt::File(file) => Some(file.get_ref()),
-                RolePrompt::Inline(_) | RolePrompt::None => None,
-            },
-            backend_command: role
-                .backend_command
-                .as_ref()
-                .map(|command| command.get_ref().as_str()),
-        }
-    }
+fn json(picture: &Picture<'_>) -> Value {
+    let Picture { topology, completion, warnings } = picture;
+    let role = |role: &Role| {
+        let file = match role.prompt() {
+            RolePrompt::File(file) => Some(file.get_ref()),
+            RolePrompt::Inline(_) | RolePrompt::None => None,
+        };
+        json!({
+            "id": role.id,
+            "emits": role.emits.iter().map(Pattern::as_str).collect::<Vec<_>>(),
+            "has_prompt": role.prompt() != RolePrompt::None,
+            "prompt_file": file,
+            "backend_command": role.backend_command.as_ref().map(|command| command.get_ref()),
+        })
+    };
+    let handoff =
+        topology.handoff.iter().map(|it| json!({ "event": it.event.as_str(), "roles": it.roles }));
+    let warning = |it: &Warning| json!({ "kind": it.kind(), "message": it.to_string() });
+    json!({
+        "name": topology.name,
+        "entry": topology.route(OPENING_EVENT).roles,
+        "completion": {
+            "event": completion.event,
+            "promise": completion.promise,
+            "required_events": completion.required,
+        },
+        "roles": topology.roles.iter().map(role).collect::<Value>(),
+        "handoff": handoff.collect::<Value>(),
+        "warnings": warnings.iter().map(warning).collect::<Value>(),
+    })
 }
 
 /// Columns of a drawing.
