@@ -77,6 +77,11 @@ pub(crate) fn one_line(text: &str, width: usize) -> String {
     line
 }
 
+/// A number and a noun, which gets an `s` unless the number is 1.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Words in lines of at most `width` columns. A word that is wider has a line of its own.
 pub(crate) fn wrapped(words: impl Iterator<Item = String>, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();

@@ -21,10 +21,12 @@ use autoloop_runtime::world::World;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use super::progress::{Detail, ProgressUi};
-use super::resume::ResumeArgs;
+use super::progress::ProgressUi;
 use super::run::{resolve_args, suggest};
-use super::session::{Session, SettingArgs, not_finished, not_opened, not_started, resume_command};
+use super::session::{
+    ReportArgs, ResumeArgs, Session, SettingArgs, not_finished, not_opened, not_started,
+    resume_command,
+};
 use super::settings;
 use crate::diagnostic;
 use crate::failure::Failure;
@@ -34,26 +36,17 @@ use crate::terminal;
 ///
 /// The chains of a project are in its `chains.toml`. Each step is a run of its own; its prompt contains the results of
 /// the earlier steps, and all steps have the same objective.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    what: What,
-}
-
 #[derive(Debug, Subcommand)]
-enum What {
-    List(ListArgs),
+pub(crate) enum Args {
+    /// List the chains of a project.
+    List {
+        /// Project directory [default: the current project]
+        dir: Option<PathBuf>,
+        /// Print the chains and their limits as JSON
+        #[arg(long)]
+        json: bool,
+    },
     Run(RunArgs),
-}
-
-/// List the chains of a project.
-#[derive(Debug, clap::Args)]
-struct ListArgs {
-    /// Project directory [default: the current project].
-    dir: Option<PathBuf>,
-    /// Print the chains and their limits as JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 /// Run a chain, or resume one.
@@ -61,7 +54,7 @@ struct ListArgs {
 /// A step that completes or reaches its maximum number of iterations is followed by the next one; any other result
 /// ends the chain.
 #[derive(Debug, clap::Args)]
-struct RunArgs {
+pub(crate) struct RunArgs {
     /// Name of a chain in `chains.toml`; with --resume, the project.
     #[arg(value_name = "NAME", required_unless_present = "resume")]
     name: Option<String>,
@@ -76,28 +69,24 @@ struct RunArgs {
     dry_run: bool,
     #[command(flatten)]
     settings: SettingArgs,
-    /// Print all events of each iteration, and how its agent exited.
-    #[arg(short, long)]
-    verbose: bool,
-    /// Print the result as JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
-    match &args.what {
-        What::List(args) => list(args, world),
-        What::Run(args) => run_chain(args, world),
+    match args {
+        Args::List { dir, json } => list(dir.as_deref(), *json, world),
+        Args::Run(args) => run_chain(args, world),
     }
 }
 
-fn list(args: &ListArgs, world: &World) -> Result<(), Failure> {
-    let dir = settings::project_dir(args.dir.as_deref())?;
+fn list(dir: Option<&Path>, as_json: bool, world: &World) -> Result<(), Failure> {
+    let dir = settings::project_dir(dir)?;
     let Definitions { chains, budget } = definitions(&dir, world)?;
     let steps = |chain: &Definition| -> Vec<String> {
         chain.steps.iter().map(|step| step.preset.clone()).collect()
     };
-    let text = if args.json {
+    let text = if as_json {
         let chain = |chain: &Definition| json!({ "name": chain.name, "steps": steps(chain) });
         let chains: Value = chains.iter().map(chain).collect();
         json_text(&json!({ "chains": chains, "budget": budget }))
@@ -118,8 +107,8 @@ fn definitions(dir: &Path, world: &World) -> Result<Definitions, Failure> {
 }
 
 fn run_chain(args: &RunArgs, world: &World) -> Result<(), Failure> {
-    let detail = if args.verbose { Detail::Verbose } else { Detail::Brief };
     let overrides = args.settings.overrides(&[]);
+    let session = Session::start(args.resume.trust(), world)?;
     if let Some(id) = &args.resume.run {
         if args.dir.is_some() {
             return Err(Failure::usage("a chain is resumed with its original objective")
@@ -128,11 +117,10 @@ fn run_chain(args: &RunArgs, world: &World) -> Result<(), Failure> {
         let dir = settings::project_dir(args.name.as_deref().map(Path::new))?;
         let definitions = definitions(&dir, world)?;
         let project = settings::chain_project(&dir, overrides)?;
-        let session = Session::start(args.resume.trust(), world)?;
         let launcher = session.launcher(&project.dir);
         let chain = launcher.resume_chain(project, id, &definitions)?;
         launcher.check(&chain.launch.project, &chain.steps)?;
-        return carry_out(&session, &launcher, &chain, detail, args.json);
+        return carry_out(&session, &launcher, &chain, args.report);
     }
     let name = args.name.as_deref().unwrap_or_default();
     let here = settings::default_project;
@@ -141,16 +129,13 @@ fn run_chain(args: &RunArgs, world: &World) -> Result<(), Failure> {
     let steps = chain_named(&definitions(&dir, world)?, name, &dir)?;
     let project = settings::chain_project(&dir, overrides)?;
     let request = ChainRequest { name: name.to_owned(), project, objective, steps };
-    let session = Session::start(Trust::Proven, world)?;
-    let launcher = session.launcher(&request.project.dir);
-    launcher.check(&request.project, &request.steps)?;
     if args.dry_run {
+        session.launcher(&dir).check(&request.project, &request.steps)?;
         return Ok(terminal::print(&dry_run(name, &request.steps))?);
     }
     let project = args.dir.as_deref().unwrap_or(Path::new(".")).to_string_lossy();
     let example = suggest::command(&["chain", "run", name, &project], "");
-    let chain = launcher.begin_chain(request).map_err(|error| not_started(error, &example))?;
-    carry_out(&session, &launcher, &chain, detail, args.json)
+    begin(request, &example, &session, args.report)
 }
 
 /// Runs the steps of `run --chain`.
@@ -158,19 +143,26 @@ pub(super) fn run_listed(
     names: &str,
     project: Project,
     objective: Option<String>,
-    detail: Detail,
-    as_json: bool,
+    report: ReportArgs,
     world: &World,
 ) -> Result<(), Failure> {
     let listed = definitions(&project.dir, world)?.listed(names);
     let steps = listed.map_err(|fault| Failure::usage(fault.to_string()))?;
     let request = ChainRequest { name: names.to_owned(), project, objective, steps };
-    let session = Session::start(Trust::Proven, world)?;
+    let example = suggest::command(&["run", "--chain", names], "");
+    begin(request, &example, &Session::start(Trust::Proven, world)?, report)
+}
+
+fn begin(
+    request: ChainRequest,
+    example: &str,
+    session: &Session<'_>,
+    report: ReportArgs,
+) -> Result<(), Failure> {
     let launcher = session.launcher(&request.project.dir);
     launcher.check(&request.project, &request.steps)?;
-    let example = suggest::command(&["run", "--chain", names], "");
-    let chain = launcher.begin_chain(request).map_err(|error| not_started(error, &example))?;
-    carry_out(&session, &launcher, &chain, detail, as_json)
+    let chain = launcher.begin_chain(request).map_err(|error| not_started(error, example))?;
+    carry_out(session, &launcher, &chain, report)
 }
 
 fn dry_run(name: &str, steps: &[StepDefinition]) -> String {
@@ -186,18 +178,17 @@ fn carry_out(
     session: &Session<'_>,
     launcher: &Launcher<'_>,
     chain: &ChainLaunch,
-    detail: Detail,
-    as_json: bool,
+    report: ReportArgs,
 ) -> Result<(), Failure> {
     let launch = &chain.launch;
     let journal = launch.loaded.journal(session.world);
-    let ui = ProgressUi::new(detail, None, session.world);
+    let ui = ProgressUi::new(report.detail(), None, session.world);
     let progress = |progress: Progress<'_>| ui.report(progress);
     let site = session.site(launch, &journal, &progress);
     let drive = ChainDriver::open(site, chain, launcher, launcher.limits)
         .map_err(|error| not_opened(error, launch))?;
     let ended = drive.run().map_err(|error| not_finished(error, launch))?;
-    print_result(&ended, &journal, as_json)?;
+    print_result(&ended, &journal, report.json)?;
     verdict(&ended, launch, session)
 }
 

@@ -18,14 +18,8 @@ use crate::terminal;
 /// Settings come in layers, and later ones take precedence: the defaults, your own settings, the project's
 /// autoloops.toml, your overrides for the preset, the repository's overrides for it, the variable AUTOLOOP_SET, and
 /// the command line.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    what: What,
-}
-
 #[derive(Debug, Subcommand)]
-enum What {
+pub(crate) enum Args {
     Show(ShowArgs),
     /// Print the files that settings are read from.
     ///
@@ -38,7 +32,7 @@ enum What {
 /// The output is a settings file with the same meaning. Unknown keys and other problems are reported on standard error;
 /// where the settings cannot be used, nothing else is printed.
 #[derive(Debug, clap::Args)]
-struct ShowArgs {
+pub(crate) struct ShowArgs {
     #[command(flatten)]
     project: ProjectArgs,
     /// Print the layer and the line of each value
@@ -53,7 +47,7 @@ struct ShowArgs {
 }
 
 #[derive(Debug, clap::Args)]
-struct ProjectArgs {
+pub(crate) struct ProjectArgs {
     /// Project directory [default: the current project]
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -63,9 +57,9 @@ struct ProjectArgs {
 }
 
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
-    let text = match &args.what {
-        What::Show(args) => show(args, world)?,
-        What::Path(args) => path(args, world)?,
+    let text = match args {
+        Args::Show(args) => show(args, world)?,
+        Args::Path(args) => path(args, world)?,
     };
     Ok(terminal::print(&text)?)
 }

@@ -22,7 +22,7 @@ use clap::Subcommand;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use self::excerpt::for_each_record;
-use super::listing::{self, Filter, Listing};
+use super::journal::{self, Filter, Listing};
 use super::loops::Project;
 use super::{memory, settings};
 use crate::failure::Failure;
@@ -31,14 +31,8 @@ use crate::terminal;
 /// Show views of a journal.
 ///
 /// All views are read from the journal, so they work for running and for ended runs.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    what: What,
-}
-
 #[derive(Debug, Subcommand)]
-enum What {
+pub(crate) enum Args {
     /// Print records.
     ///
     /// With `--format json`, prints the lines of the journal unchanged. Prints all runs unless --run is given. Invalid
@@ -54,7 +48,7 @@ enum What {
         topic: Vec<String>,
         /// Output format
         #[arg(long, value_enum, default_value = "text")]
-        format: listing::Format,
+        format: journal::Format,
     },
     /// Show the iterations of a run; cost is not recorded yet.
     Metrics {
@@ -94,22 +88,18 @@ enum What {
     },
     /// Show a run of slots: items, reviews, fixes and status of each slot.
     Slots {
-        /// Project directory [default: the current project]
-        project_dir: Option<PathBuf>,
-        /// Run id, prefix or `latest` [default: the latest run of slots]
-        #[arg(long, value_name = "RUN")]
-        run: Option<String>,
+        #[command(flatten)]
+        source: Source,
         /// Output format
         #[arg(long, default_value = "terminal", value_parser = format())]
         format: Format,
     },
     /// Show the memory of the project and of a run.
+    ///
+    /// In an agent, the default run is its own.
     Memory {
-        /// Project directory [default: the current project]
-        project_dir: Option<PathBuf>,
-        /// Run id, prefix or `latest` [default: AUTOLOOP_RUN_ID, or the latest run]
-        #[arg(long)]
-        run: Option<String>,
+        #[command(flatten)]
+        source: Source,
         /// Output format
         #[arg(long, default_value = "md", value_parser = format())]
         format: Format,
@@ -122,11 +112,10 @@ enum What {
     Output(text::Args),
 }
 
-/// A journal and a run in it.
 #[derive(Debug, clap::Args)]
-struct Source {
+pub(crate) struct Source {
     /// Project directory [default: the current project]
-    project_dir: Option<PathBuf>,
+    pub(super) project_dir: Option<PathBuf>,
     /// Run id, prefix or `latest` [default: the latest run]
     #[arg(long)]
     run: Option<String>,
@@ -137,7 +126,7 @@ impl Source {
         Ok(settings::locate(self.project_dir.as_deref(), world)?.journal(world))
     }
 
-    fn run(&self, journal: &dyn Journal) -> Result<String, Failure> {
+    pub(super) fn run(&self, journal: &dyn Journal) -> Result<String, Failure> {
         one_run(journal, self.run.as_deref())
     }
 }
@@ -149,20 +138,20 @@ pub(super) fn format() -> impl TypedValueParser<Value = Format> {
 }
 
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
-    match &args.what {
-        What::Journal { project_dir, run, topic, format } => {
+    match args {
+        Args::Journal { project_dir, run, topic, format } => {
             let journal = settings::locate(project_dir.as_deref(), world)?.journal(world);
             let run = run.as_deref().map(|run| one_run(&*journal, Some(run))).transpose()?;
             list_records(&*journal, Filter { run, topics: topic.clone() }, *format)
         }
-        What::Metrics { source, all_runs, format } => {
+        Args::Metrics { source, all_runs, format } => {
             let journal = source.journal(world)?;
             let metrics = journal.fold::<Metrics>()?.view;
             let run = if *all_runs { None } else { Some(source.run(&*journal)?) };
             Ok(terminal::print(&metrics.render(run.as_deref(), *format))?)
         }
-        What::Scratchpad(args) => scratchpad::run(args, world),
-        What::Coordination { source, all_runs, format } => {
+        Args::Scratchpad(args) => scratchpad::run(args, world),
+        Args::Coordination { source, all_runs, format } => {
             let journal = source.journal(world)?;
             let text = match all_runs {
                 true => all_coordination(&*journal, *format)?,
@@ -170,29 +159,29 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
             };
             Ok(terminal::print(&text)?)
         }
-        What::Chain { project_dir, chain, format } => {
+        Args::Chain { project_dir, chain, format } => {
             let project = Project::of(project_dir.as_deref(), world)?;
             print_chain(&project, chain.as_deref(), *format)
         }
-        What::Slots { project_dir, run, format } => {
-            let project = Project::of(project_dir.as_deref(), world)?;
-            print_slots(&project, run.as_deref(), *format, world)
+        Args::Slots { source, format } => {
+            let project = Project::of(source.project_dir.as_deref(), world)?;
+            print_slots(&project, source.run.as_deref(), *format, world)
         }
-        What::Memory { project_dir, run, format } => {
+        Args::Memory { source: Source { project_dir, run }, format } => {
             let tiers = memory::Tiers::to_read(project_dir.as_deref(), run.as_deref(), world)?;
             memory::list(&tiers, None, *format)
         }
-        What::Topology(args) => topology::run(args, world),
-        What::Review(args) => review::run(args, world),
-        What::Prompt(args) => text::run(args, IterationText::Prompt, world),
-        What::Output(args) => text::run(args, IterationText::Output, world),
+        Args::Topology(args) => topology::run(args, world),
+        Args::Review(args) => review::run(args, world),
+        Args::Prompt(args) => text::run(args, IterationText::Prompt, world),
+        Args::Output(args) => text::run(args, IterationText::Output, world),
     }
 }
 
 fn list_records(
     journal: &dyn Journal,
     filter: Filter,
-    format: listing::Format,
+    format: journal::Format,
 ) -> Result<(), Failure> {
     let mut listing = Listing::new(journal, format, filter);
     let head = journal.read(Position::START, &mut |line| listing.show(line))?;
@@ -201,9 +190,8 @@ fn list_records(
         terminal::note(&format!("{} is empty", journal.path().display()));
     }
     if listing.bad > 0 {
-        let records = if listing.bad == 1 { "record" } else { "records" };
-        let skipped = format!("skipped {} invalid {records}", listing.bad);
-        terminal::note(&format!("{skipped}; `autoloop journal verify` lists them"));
+        let skipped = terminal::counted(listing.bad, "invalid record");
+        terminal::note(&format!("skipped {skipped}; `autoloop journal verify` lists them"));
     }
     Ok(())
 }
@@ -295,7 +283,6 @@ fn print_found(
     }
 }
 
-/// The id of the named run, or of the latest.
 pub(super) fn one_run(journal: &dyn Journal, name: Option<&str>) -> Result<String, Failure> {
     match name {
         None => Ok(journal.latest_run()?.0),

@@ -103,7 +103,6 @@ fn list(args: &Args, world: &World) -> Result<(), Failure> {
 fn omitted(project: &Project, shown: usize) -> String {
     match project.list.runs.iter().count().saturating_sub(shown) {
         0 => String::new(),
-        1 => "1 more ended; list it with --all\n".to_owned(),
         more => format!("{more} more ended; list them with --all\n"),
     }
 }
@@ -140,7 +139,6 @@ impl Project {
     }
 }
 
-/// A run and its status at a moment.
 struct Row<'r> {
     run: &'r SomeRun,
     /// `None` where no record starts the run.
@@ -160,7 +158,6 @@ impl Row<'_> {
         Some(between(stamp(began)?, end))
     }
 
-    /// Time since its last record.
     fn silence(&self) -> Option<Duration> {
         Some(between(stamp(&self.run.times().1)?, self.now))
     }
@@ -239,7 +236,7 @@ impl Row<'_> {
 }
 
 const HEADINGS: [&str; 9] =
-    ["RUN", "KIND", "STATUS", "DONE", "LAST EVENT", "BEGAN (UTC)", "TOOK", "HEARD OF", "OBJECTIVE"];
+    ["RUN", "KIND", "STATUS", "DONE", "LAST EVENT", "STARTED (UTC)", "TIME", "SILENT", "OBJECTIVE"];
 
 const STATUS: usize = 2;
 
@@ -301,9 +298,9 @@ mod tests {
             row(&bare, None),
         ];
         insta::assert_snapshot!(print(&rows, Color::No), @r"
-        RUN          KIND  STATUS                  DONE  LAST EVENT   BEGAN (UTC)       TOOK   HEARD OF  OBJECTIVE
-        swift-otter  loop  running                 2/10  tasks.ready  2026-11-15 21:12  1d     1d        write  a parser that
-        a            loop  failed: backend_failed  2/10  tasks.ready  2026-11-15 21:12  2m25s  1d        xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…
+        RUN          KIND  STATUS                  DONE  LAST EVENT   STARTED (UTC)     TIME   SILENT  OBJECTIVE
+        swift-otter  loop  running                 2/10  tasks.ready  2026-11-15 21:12  1d     1d      write  a parser that
+        a            loop  failed: backend_failed  2/10  tasks.ready  2026-11-15 21:12  2m25s  1d      xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…
         calm-heron   -     no start record         0     loop.start   -                 -      -
         ");
     }

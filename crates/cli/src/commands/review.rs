@@ -14,56 +14,40 @@ use autoloop_runtime::site::Site;
 use autoloop_runtime::world::World;
 use clap::Subcommand;
 
+use super::inspect::Source;
 use super::inspect::excerpt::Found;
-use super::inspect::one_run;
 use super::inspect::review::{Keep, LONGEST_DIFF, look_up, text_of};
 use super::settings::{self, Located};
 use crate::failure::{Failure, Kind};
 use crate::terminal;
 
 /// Revert changes of a metareview.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    what: What,
-}
-
 #[derive(Debug, Subcommand)]
-enum What {
-    Revert(RevertArgs),
-}
-
-/// Revert the changes of a metareview in the files of the loop.
-///
-/// Reverts all changes that `autoloop inspect review` shows, in all files or in none. Later changes elsewhere in these
-/// files are kept. Where changed lines were changed again, nothing is reverted, and the message names the file and line.
-#[derive(Debug, clap::Args)]
-struct RevertArgs {
-    /// Iteration before which the review ran [default: the latest review]
-    #[arg(value_name = "N")]
-    iteration: Option<u64>,
-    /// Project directory [default: the current project]
-    project_dir: Option<PathBuf>,
-    /// Run id, prefix or `latest` [default: the latest run]
-    #[arg(long)]
-    run: Option<String>,
+pub(crate) enum Args {
+    /// Revert the changes of a metareview in the files of the loop.
+    ///
+    /// Reverts all changes that `autoloop inspect review` shows, in all files or in none. Later changes elsewhere in these
+    /// files are kept. Where changed lines were changed again, nothing is reverted, and the message names the file and line.
+    Revert {
+        /// Iteration before which the review ran [default: the latest review]
+        #[arg(value_name = "N")]
+        iteration: Option<u64>,
+        #[command(flatten)]
+        source: Source,
+    },
 }
 
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
-    let What::Revert(args) = &args.what;
-    revert(args, world)
-}
-
-fn revert(args: &RevertArgs, world: &World) -> Result<(), Failure> {
-    let located = settings::locate(args.project_dir.as_deref(), world)?;
+    let Args::Revert { iteration, source } = args;
+    let located = settings::locate(source.project_dir.as_deref(), world)?;
     if let Some((run, process)) = concurrent_runs(&located.files.state_dir, &*world.disk).pop() {
         let message = format!("run '{run}' is running in another process ({process})");
         return Err(Failure::new(Kind::Busy, message)
             .hint("it reads the files of the loop before every iteration; revert the review when it has ended"));
     }
     let journal = located.journal(world);
-    let run = one_run(&*journal, args.run.as_deref())?;
-    let review = look_up(&*journal, &run, args.iteration)?;
+    let run = source.run(&*journal)?;
+    let review = look_up(&*journal, &run, *iteration)?;
     let before = review.before;
     let which = format!("the review before iteration {before}");
     let Some(diff) = changes(&review, &*journal)? else {

@@ -115,7 +115,7 @@ impl Located {
 ///
 /// Its files are those of `core.state_dir`, `core.journal_file` and `core.memory_file`. Where no argument names a
 /// project, AUTOLOOP_STATE_DIR and AUTOLOOP_JOURNAL_FILE take precedence: the harness sets them for its agents.
-/// Settings that cannot be read are only a warning, so that a run can be looked at without fixing them first.
+/// Settings that cannot be read are only a warning, so that a run can be inspected without fixing them first.
 pub(crate) fn locate(project: Option<&Path>, world: &World) -> Result<Located, Failure> {
     let (located, problem) = look_for(project, world)?;
     if let Some(problem) = problem {
@@ -169,12 +169,11 @@ fn existing(project: &Path) -> Result<&Path, Failure> {
     }
     let what = if project.exists() { "is not a directory" } else { "does not exist" };
     Err(Failure::usage(format!("the project {} {what}", project.display()))
-        .hint("name the directory that holds .autoloop"))
+        .hint("name the directory that contains .autoloop"))
 }
 
-/// A project in the environment of this process.
 pub(crate) fn project(dir: &Path) -> Result<Project, LoadError> {
-    // Without a current directory there is no project to be found either.
+    // Without a current directory no project is found.
     let project = Project::new(dir).unwrap_or_default();
     Ok(Project { env: settings_environment()?, ..project })
 }

@@ -228,7 +228,6 @@ fn check_project(env: &Env) -> Result<(), Failure> {
     Err(Failure::usage(message).hint("set it to the directory of a project, or unset it"))
 }
 
-/// The queue, and how results are printed.
 struct Command<'a> {
     queue: Builtin<'a>,
     json: bool,
@@ -265,7 +264,6 @@ impl Command<'_> {
         }
     }
 
-    /// Prints a text made from all tasks.
     fn look(
         &self,
         text: impl FnOnce(&Tasks, Timestamp) -> Result<String, Refusal>,
@@ -274,7 +272,6 @@ impl Command<'_> {
         Ok(terminal::print(&text)?)
     }
 
-    /// Prints the result of a change.
     fn print(&self, text: &str, facts: Value) -> Result<(), Failure> {
         let text = if self.json { json_text(&facts) } else { format!("{text}\n") };
         Ok(terminal::print(&text)?)
@@ -353,7 +350,10 @@ impl Command<'_> {
         match closed {
             0 => text,
             _ if self.json || rows.is_empty() => text,
-            closed => format!("{text}({}; --all shows them)\n", closed_tasks(closed)),
+            closed => {
+                let closed = terminal::counted(closed as u64, "closed task");
+                format!("{text}({closed}; list them with --all)\n")
+            }
         }
     }
 
@@ -393,18 +393,10 @@ fn nothing_ready(claimed: usize, blocked: usize) -> String {
 fn none_open(closed: usize) -> String {
     match closed {
         0 => "no tasks\n".to_owned(),
-        closed => format!("no open tasks: {}\n", closed_tasks(closed)),
+        closed => format!("no open tasks, {}\n", terminal::counted(closed as u64, "closed task")),
     }
 }
 
-fn closed_tasks(count: usize) -> String {
-    match count {
-        1 => "1 task is closed".to_owned(),
-        many => format!("{many} tasks are closed"),
-    }
-}
-
-/// A task among the others, at a time.
 #[derive(Clone, Copy)]
 struct Row<'a> {
     tasks: &'a Tasks,

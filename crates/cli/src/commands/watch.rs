@@ -1,24 +1,22 @@
 //! `autoloop watch`: a board of the rows of a run, on the screen or in lines.
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use autoloop_core::coordinator::{Kind, Status};
-use autoloop_core::duration;
 use autoloop_core::format::json_line;
 use autoloop_core::record::Glance;
 use autoloop_core::views::board::{Board, Progress, Row};
 use autoloop_runtime::world::World;
 use serde_json::{Value, json};
 
-use super::listing::Format;
+use super::journal::Format;
 use super::settings::{self, Located};
 use crate::failure::Failure;
 use crate::terminal;
 use crate::tui;
 use crate::tui::model::Feed;
-use crate::tui::text::tame;
+use crate::tui::text::{row_texts, tame};
 
 /// Watch a run, a chain or slots.
 ///
@@ -67,7 +65,6 @@ pub(super) fn poll_interval(is_over: bool) -> Duration {
     if is_over { Duration::from_millis(100) } else { Duration::from_secs(2) }
 }
 
-/// Prints the current state.
 fn print_once(feed: &mut Feed, format: Format) -> Result<(), Failure> {
     let status = feed.settle(&mut |_, _| {})?;
     let last_lines = feed.last_lines();
@@ -77,8 +74,10 @@ fn print_once(feed: &mut Feed, format: Format) -> Result<(), Failure> {
         Format::Text => {
             let moment = feed.moment(status);
             let lines = rows.map(|(row, last)| {
-                let time = row.elapsed(moment).map(duration::print_short).unwrap_or_default();
-                row_line(row, &time, last) + "\n"
+                let texts = row_texts(row, last, moment);
+                let known: Vec<&str> =
+                    texts.iter().map(|it| &**it).filter(|it| !it.is_empty()).collect();
+                format!("  {}\n", known.join("  "))
             });
             let whole = summary(board, status, &feed.progress(status)) + "\n";
             whole + &lines.collect::<String>()
@@ -90,19 +89,7 @@ fn print_once(feed: &mut Feed, format: Format) -> Result<(), Failure> {
             json_line(&whole) + "\n"
         }
     };
-    print(&text)
-}
-
-fn row_line(row: &Row, time: &str, last: &str) -> String {
-    let indent = "  ".repeat(usize::try_from(row.level.min(8)).unwrap_or_default() + 1);
-    let mut text = format!("{indent}{}", row.name);
-    let what = format!("{} {}", row.item, row.title);
-    for part in [&row.badge(), time, what.trim(), last] {
-        if !part.is_empty() {
-            text.extend(["  ", part]);
-        }
-    }
-    tame(&text)
+    Ok(terminal::print(&text)?)
 }
 
 /// Prints the current state and then every change until the run ends.
@@ -110,7 +97,7 @@ fn print_changes(mut feed: Feed, format: Format) -> Result<(), Failure> {
     let mut printer = Printer { format, rows: Vec::new(), whole: String::new(), settled: 0 };
     let mut status = feed.settle(&mut |_, _| {})?;
     printer.whole(&feed, status)?;
-    printer.rows(feed.board(), Since::Row)?;
+    printer.rows(feed.board(), None)?;
     while status == Status::Running {
         let is_over = feed.board().outcome.is_some();
         feed.wait(poll_interval(is_over))?;
@@ -118,7 +105,7 @@ fn print_changes(mut feed: Feed, format: Format) -> Result<(), Failure> {
         let mut printed = Ok(());
         let mut visit = |board: &Board, _: &Glance<'_>| {
             if printed.is_ok() {
-                printed = printer.rows(board, Since::Record);
+                printed = printer.rows(board, Some(&board.times.1));
             }
         };
         feed.read_on(&mut visit)?;
@@ -127,15 +114,6 @@ fn print_changes(mut feed: Feed, format: Format) -> Result<(), Failure> {
         printer.whole(&feed, status)?;
     }
     conclude(feed.board(), status)
-}
-
-/// The time of a printed row.
-#[derive(Clone, Copy)]
-enum Since {
-    /// Of the last change of the row.
-    Row,
-    /// Of the last record.
-    Record,
 }
 
 /// Prints what differs from the last print.
@@ -148,13 +126,11 @@ struct Printer {
 }
 
 impl Printer {
-    fn rows(&mut self, board: &Board, since: Since) -> Result<(), Failure> {
+    /// Prints the rows that changed at this time, or each with the time of its last change.
+    fn rows(&mut self, board: &Board, now: Option<&str>) -> Result<(), Failure> {
         let mut text = String::new();
         for row in changed(&self.rows, board) {
-            let ts = match since {
-                Since::Row => &row.since,
-                Since::Record => &board.times.1,
-            };
+            let ts = now.unwrap_or(&row.since);
             text += &match self.format {
                 Format::Text => line(row, ts),
                 Format::Json => {
@@ -165,7 +141,7 @@ impl Printer {
             text.push('\n');
         }
         self.rows.clone_from(&board.rows);
-        if text.is_empty() { Ok(()) } else { print(&text) }
+        Ok(terminal::print(&text)?)
     }
 
     /// Prints the whole board if it changed; as text only at the start, at the end and when an item is settled.
@@ -183,17 +159,10 @@ impl Printer {
         if !is_due || self.whole == whole {
             return Ok(());
         }
-        print(&format!("{whole}\n"))?;
+        terminal::print(&format!("{whole}\n"))?;
         (self.whole, self.settled) = (whole, settled);
         Ok(())
     }
-}
-
-/// Prints and flushes a text without control characters.
-pub(super) fn print(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    out.write_all(terminal::harmless(text).as_bytes())?;
-    Ok(out.flush()?)
 }
 
 fn conclude(board: &Board, status: Status) -> Result<(), Failure> {
@@ -223,7 +192,6 @@ fn changed<'b>(before: &[Row], board: &'b Board) -> Vec<&'b Row> {
     board.rows.iter().filter(is_new).collect()
 }
 
-/// The line of a changed row.
 fn line(row: &Row, ts: &str) -> String {
     let mut text = format!("{} {}", clock(ts), row.name);
     let outcome = row.outcome.as_ref().map(|outcome| outcome.word.as_str());

@@ -1,7 +1,10 @@
 //! Output of agents, made safe for a table: without escape sequences and direction marks.
 
+use autoloop_core::duration;
 use autoloop_core::table;
 use autoloop_core::text::{clip, without_escapes};
+use autoloop_core::timestamp::Timestamp;
+use autoloop_core::views::board::Row;
 use ratatui::style::Style;
 use ratatui::text::Span;
 
@@ -19,6 +22,18 @@ pub(crate) fn tame(line: &str) -> String {
         }
     }
     tamed
+}
+
+/// The texts of a row: its name, badge, time, item and last line.
+pub(crate) fn row_texts(row: &Row, line: &str, now: Timestamp) -> [String; 5] {
+    let indent = "  ".repeat(usize::try_from(row.level.min(8)).unwrap_or_default());
+    [
+        tame(&format!("{indent}{}", row.name)),
+        row.badge(),
+        row.elapsed(now).map(duration::print_short).unwrap_or_default(),
+        tame(format!("{} {}", row.item, row.title).trim()),
+        tame(line),
+    ]
 }
 
 /// Maximum number of characters of a last line.

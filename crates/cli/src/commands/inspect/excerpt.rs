@@ -1,5 +1,6 @@
 //! Long texts of records: found in one pass, printed in bounded memory.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
@@ -46,8 +47,11 @@ pub(in crate::commands) enum Found {
 }
 
 impl Place<'_> {
-    /// Keeps the place of the record. `text` is what the record says of the wanted text.
-    pub(in crate::commands) fn keep(self, text: Option<&str>) -> Found {
+    /// Keeps the place of the record. `text` reads the known part of the wanted text.
+    pub(in crate::commands) fn keep<'t>(
+        self,
+        text: impl FnOnce() -> Option<Cow<'t, str>>,
+    ) -> Found {
         let Place { line, piece } = self;
         let begin = line.offset() + piece.at as u64;
         if line.is_whole() {
@@ -55,7 +59,7 @@ impl Place<'_> {
         }
         match line.pieces().first() {
             Some(first) if first.at == piece.at => Found::At(begin..line.offset() + line.length()),
-            _ => Found::Ends(text.unwrap_or_default().to_owned()),
+            _ => Found::Ends(text().unwrap_or_default().into_owned()),
         }
     }
 }

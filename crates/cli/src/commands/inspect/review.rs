@@ -22,7 +22,7 @@ pub(in crate::commands) const LONGEST_DIFF: usize = 4 * 1024 * 1024;
 /// Shows its violations, the end of its output, and its changes of the loop's files as a diff.
 /// `autoloop review revert` reverts these.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     /// Iteration before which the review ran [default: the latest review]
     #[arg(value_name = "N")]
     iteration: Option<u64>,
@@ -57,7 +57,7 @@ pub(in crate::commands) fn look_up(
 ) -> Result<Review<Found>, Failure> {
     let mut search = ReviewSearch::new(run, before);
     for_each_record(journal, |record, place| {
-        search.apply(record, || place.keep(record.field("diff").as_deref()));
+        search.apply(record, || place.keep(|| record.field("diff")));
     })?;
     let others = search.others;
     search.found.ok_or_else(|| not_found(run, before, others))

@@ -41,16 +41,12 @@ pub(super) fn run(args: &RunArgs, world: &World) -> Result<(), Failure> {
         own.sort_by_cached_key(|artifact| sort_key(&artifact.path));
         artifacts.extend(own);
     }
+    let cells = |Artifact { kind, bytes, path }: &Artifact| {
+        [(*kind).to_owned(), format!("{bytes:>12}"), path.clone()]
+    };
     let text = match args.json {
         true => json_text(&artifacts),
-        false => table::print(
-            artifacts
-                .into_iter()
-                .map(|Artifact { kind, bytes, path }| {
-                    [kind.to_owned(), format!("{bytes:>12}"), path]
-                })
-                .collect(),
-        ),
+        false => table::print(artifacts.iter().map(cells).collect()),
     };
     Ok(terminal::print(&text)?)
 }
@@ -92,24 +88,10 @@ fn kind_of(name: &str) -> &'static str {
     }
 }
 
-/// A sort key that puts iteration 2 before iteration 10.
+/// A sort key that puts iteration 2 before iteration 10: all parts up to a character that is not a digit have one length.
 fn sort_key(path: &str) -> String {
-    let mut key = String::new();
-    let mut digits = String::new();
-    for character in path.chars() {
-        if character.is_ascii_digit() {
-            digits.push(character);
-            continue;
-        }
-        key.push_str(&padded(&digits));
-        digits.clear();
-        key.push(character);
-    }
-    key + &padded(&digits)
-}
-
-fn padded(digits: &str) -> String {
-    if digits.is_empty() { String::new() } else { format!("{digits:0>20}") }
+    let parts = path.split_inclusive(|c: char| !c.is_ascii_digit());
+    parts.map(|part| format!("{part:0>20}")).collect()
 }
 
 #[cfg(test)]

@@ -8,11 +8,10 @@ use autoloop_runtime::world::World;
 use serde_json::json;
 
 use super::{Project, Row, RunArgs};
-use crate::commands::resume;
+use crate::commands::session::resume_recorded;
 use crate::failure::Failure;
 use crate::terminal;
 
-/// Columns of a name.
 const WIDTH: usize = 14;
 
 pub(super) fn run(args: &RunArgs, world: &World) -> Result<(), Failure> {
@@ -69,9 +68,9 @@ fn facts(row: &Row<'_>, project: &Project) -> String {
         .map(|time| format!(", {} ago", duration::print_short(time)))
         .unwrap_or_default();
     let (began, heard) = run.times();
-    facts.push(("began", known(began)));
-    facts.push(("last heard", known(heard) + &ago));
-    facts.extend(row.elapsed().map(|time| ("took", duration::print_short(time))));
+    facts.push(("started", known(began)));
+    facts.push(("last record", known(heard) + &ago));
+    facts.extend(row.elapsed().map(|time| ("time", duration::print_short(time))));
     let counted = if run.kind() == Some(Kind::Chain) { "steps" } else { "iterations" };
     facts.push((counted, row.progress()));
     match run {
@@ -80,14 +79,14 @@ fn facts(row: &Row<'_>, project: &Project) -> String {
     }
     facts.extend(places(run, project));
     let can_resume = row.status.is_some_and(|status| status.can_resume() && row.process.is_none());
-    if let (true, Some(command)) = (can_resume, resume::command(run, &project.located.dir)) {
+    if let (true, Some(command)) = (can_resume, resume_recorded(run, &project.located.dir)) {
         facts.push(("to resume", command));
     }
     facts.iter().map(|(name, fact)| format!("{name:<WIDTH$}{fact}\n")).collect()
 }
 
 fn of_loop(run: &Run, facts: &mut Vec<(&'static str, String)>) {
-    facts.extend(under_way(run).map(|what| ("under way", what)));
+    facts.extend(under_way(run).map(|what| ("current", what)));
     facts.push(("last event", run.recent_event.clone()));
     let seen: Vec<&str> = run.seen.iter().map(String::as_str).collect();
     facts.push(("events", if seen.is_empty() { "none yet".to_owned() } else { seen.join(", ") }));

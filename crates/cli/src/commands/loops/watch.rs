@@ -12,11 +12,11 @@ use autoloop_runtime::runs::holder;
 use autoloop_runtime::world::World;
 
 use super::Project;
-use crate::commands::{resume, watch};
+use crate::commands::session::resume_recorded;
+use crate::commands::watch;
 use crate::failure::Failure;
 use crate::terminal;
 
-/// Columns of a line.
 const WIDTH: usize = 160;
 
 /// Print the iterations, events and metareviews of a run until it ends.
@@ -30,10 +30,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let project = Project::of(args.project_dir.as_deref(), world)?;
-    let found = match &args.run {
-        Some(name) => project.list.find(name)?,
-        None => project.list.current().ok_or_else(|| resume::no_run(project.journal.path()))?,
-    };
+    let found = project.list.named_or_current(args.run.as_deref())?;
     let mut run = match found {
         SomeRun::Loop(run) => Run::clone(run),
         SomeRun::Other(run) => return watch::follow(&project.located, &run.id, world),
@@ -50,7 +47,7 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         if status(&run) != Status::Running {
             // The last records of the harness.
             read_on(&*project.journal, position, &mut run)?;
-            let resume = resume::command(found, &project.located.dir);
+            let resume = resume_recorded(found, &project.located.dir);
             return conclude(&run, status(&run), resume);
         }
         let is_over = matches!(run.stage, Stage::Ended(_));
@@ -59,7 +56,6 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     }
 }
 
-/// Prints the new records of a run.
 fn read_on(journal: &dyn Journal, from: Position, run: &mut Run) -> Result<Position, Failure> {
     let mut lines = Vec::new();
     let position = journal.read(from, &mut |line| {
@@ -76,10 +72,9 @@ fn read_on(journal: &dyn Journal, from: Position, run: &mut Run) -> Result<Posit
 }
 
 fn print(line: &str) -> Result<(), Failure> {
-    watch::print(&format!("{}\n", terminal::one_line(line, WIDTH)))
+    Ok(terminal::print(&format!("{}\n", terminal::one_line(line, WIDTH)))?)
 }
 
-/// The first line.
 fn progress(run: &Run, status: Status) -> String {
     let of = run.start.as_ref().map(|start| format!(" of {}", start.max_iterations));
     let under_way = match run.stage {
@@ -91,7 +86,6 @@ fn progress(run: &Run, status: Status) -> String {
     format!("run {}: {status}, {}{of} iterations done{under_way}", run.id, run.done)
 }
 
-/// The line of a record.
 fn line_of(record: &Glance<'_>, run: &Run) -> Option<String> {
     let number = record.iteration();
     let what = match record.payload() {
@@ -136,8 +130,8 @@ fn conclude(run: &Run, status: Status, resume: Option<String>) -> Result<(), Fai
         _ => "",
     };
     if status == Status::Completed {
-        let iterations = if *done == 1 { "iteration" } else { "iterations" };
-        return print(&format!("run {id}: completed ({reason}) after {done} {iterations}"));
+        let iterations = terminal::counted(*done, "iteration");
+        return print(&format!("run {id}: completed ({reason}) after {iterations}"));
     }
     let why = run.failure().map_or_else(|| reason.to_owned(), ToString::to_string);
     let failure = watch::not_completed("run", id, status, Some(&why));

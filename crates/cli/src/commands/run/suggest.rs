@@ -12,9 +12,7 @@ use autoloop_runtime::project::discover;
 
 use crate::failure::Failure;
 
-/// The objective of an example.
 const SOMETHING: &str = "what to do";
-/// The preset of an example.
 const USUAL: &str = "autofix";
 
 const LISTED: &str = "list the presets with `autoloop presets`";
@@ -36,7 +34,6 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// The failure of `run` without words.
 pub(super) fn no_loop() -> Failure {
     with_example(Failure::usage("no loop was named"), "")
 }
@@ -82,7 +79,6 @@ fn with_example(failure: Failure, objective: &str) -> Failure {
     failure.hint(example).hint(LISTED)
 }
 
-/// The failure of a project without a loop.
 pub(super) fn no_loop_in(dir: &Path, rest: &[String], presets: &[Preset]) -> Failure {
     let failure = Failure::usage(format!("no autoloops.toml in {}", dir.display()));
     let (preset, objective) = match preset_first(rest, presets) {
@@ -103,7 +99,6 @@ pub(super) fn no_loop_in(dir: &Path, rest: &[String], presets: &[Preset]) -> Fai
         .hint(format!("or write a loop of your own: `autoloop init {}`", join([&*shown])))
 }
 
-/// The project above a directory, if it has a loop.
 fn above(dir: &Path) -> Option<PathBuf> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
     discover(dir, home.as_deref()).filter(|project| is_loop(project))
@@ -142,13 +137,11 @@ pub(super) fn refuse_dir_behind(preset: &str, rest: &[String]) -> Result<(), Fai
         .hint(format!("or here: {}", command(&["run", preset], &rest.join(" ")))))
 }
 
-/// The first word of an objective, if it is the name of a preset.
 fn preset_first<'r>(rest: &'r [String], presets: &[Preset]) -> Option<&'r str> {
     let first = rest.first()?;
     presets.iter().any(|preset| preset.name() == first).then_some(first)
 }
 
-/// The command that runs a preset in a directory.
 fn there(preset: &str, dir: &str, objective: &str) -> String {
     match dir {
         "." => command(&["run", preset], objective),
