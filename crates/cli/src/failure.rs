@@ -94,12 +94,14 @@ impl Failure {
         self
     }
 
+    pub(crate) fn maybe_hint(mut self, hint: Option<String>) -> Self {
+        self.hints.extend(hint);
+        self
+    }
+
     /// Adds the name that was probably meant, or another hint where none is similar.
     pub(crate) fn did_you_mean(self, name: Option<&str>, otherwise: &str) -> Self {
-        match name {
-            Some(name) => self.hint(format!("did you mean '{name}'?")),
-            None => self.hint(otherwise),
-        }
+        self.hint(name.map_or_else(|| otherwise.to_owned(), did_you_mean))
     }
 
     fn rendered(&self, color: Color) -> String {
@@ -228,14 +230,9 @@ impl From<LaunchError> for Failure {
         match error {
             LaunchError::Load(error) => error.into(),
             LaunchError::Lookup { kind, source } => Failure::from(source).hint(begin(kind)),
-            LaunchError::UnknownPreset { meant, .. } => {
-                let listed =
-                    "list the presets with `autoloop presets`, or name the directory of a loop";
-                match meant {
-                    Some(name) => failure.did_you_mean(Some(&name), "").hint(listed),
-                    None => failure.hint(listed),
-                }
-            }
+            LaunchError::UnknownPreset { meant, .. } => failure
+                .maybe_hint(meant.as_deref().map(did_you_mean))
+                .hint("list the presets with `autoloop presets`, or name the directory of a loop"),
             LaunchError::NoLoop(_) => failure
                 .hint("name the directory of a loop, or a preset that `autoloop presets` lists"),
             LaunchError::PresetTooLarge(_) => {
@@ -256,15 +253,14 @@ impl From<LaunchError> for Failure {
                 failure.hint(begin(kind))
             }
             LaunchError::Unproven { kind, run, key_dir } => {
-                let failure = match key_dir {
-                    Some(dir) => failure.hint(format!(
-                        "make {} writable: the key that proves them is kept there",
-                        dir.display()
-                    )),
-                    None => failure,
-                };
+                let writable = key_dir.map(|dir| {
+                    let dir = dir.display();
+                    format!("make {dir} writable: the key that proves them is kept there")
+                });
                 let resume = kind.resume_command(&run);
-                failure.hint(format!("trust them as they are with `{resume} --trust-journal`"))
+                failure
+                    .maybe_hint(writable)
+                    .hint(format!("trust them as they are with `{resume} --trust-journal`"))
             }
             LaunchError::UnknownChain { meant, .. } => failure.did_you_mean(
                 meant.as_deref(),
@@ -283,6 +279,10 @@ impl From<LaunchError> for Failure {
             | LaunchError::NoObjective(_) => failure,
         }
     }
+}
+
+fn did_you_mean(name: &str) -> String {
+    format!("did you mean '{name}'?")
 }
 
 fn begin(kind: Coordinator) -> &'static str {

@@ -33,8 +33,8 @@ pub(crate) enum Args {
         /// List one tier only
         #[arg(long, value_parser = tier_by_name())]
         tier: Option<Tier>,
-        /// Output format
-        #[arg(long, default_value = "text", value_parser = format())]
+        /// Output format; md is the text of a prompt
+        #[arg(long, default_value = "terminal", value_parser = format())]
         format: Format,
     },
     /// Show the size of the memory and how much of it fits into a prompt.
@@ -49,8 +49,8 @@ pub(crate) enum Args {
     Find {
         #[command(flatten)]
         run: RunArg,
-        /// Output format
-        #[arg(long, default_value = "text", value_parser = format())]
+        /// Output format; md is the text of a prompt
+        #[arg(long, default_value = "terminal", value_parser = format())]
         format: Format,
         /// Words to find
         #[arg(required = true)]
@@ -214,7 +214,7 @@ fn status(tiers: &Tiers, budget: Option<usize>) -> Result<(), Failure> {
 fn counts(memory: &Memory) -> String {
     let bad = match memory.bad() {
         0 => String::new(),
-        bad => format!("; {}", terminal::counted(bad as u64, "invalid line")),
+        bad => format!("; {}", terminal::counted(bad, "invalid line")),
     };
     format!("{}{bad}", counted(&Block::new(memory, &Memory::default(), 0).entries))
 }

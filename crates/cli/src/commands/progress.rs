@@ -221,7 +221,7 @@ fn iterated_in_detail(run: &Run) -> String {
 
 fn slots_began(slots: &Slots, rules: &SlotRules) -> String {
     let verb = if slots.slots.is_empty() { "begin" } else { "resume" };
-    let count = terminal::counted(rules.parallel_agents.into(), "slot");
+    let count = terminal::counted(rules.parallel_agents, "slot");
     let review = if rules.review == Review::On { "with review" } else { "without review" };
     format!("slots {} {verb}: {count}, {review}", slots.id)
 }

@@ -55,12 +55,17 @@ pub(crate) fn project_dir(dir: Option<&Path>) -> Result<PathBuf, Failure> {
 fn project_above() -> Option<PathBuf> {
     static NOTED: Once = Once::new();
     let here = std::env::current_dir().ok()?.canonicalize().ok()?;
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    let found = discover(&here, home.as_deref()).filter(|found| *found != here)?;
+    let found = discovered(&here).filter(|found| *found != here)?;
     NOTED.call_once(|| {
         terminal::note(&format!("using the project in {}", found.display()));
     });
     Some(found)
+}
+
+/// The nearest project at or above a directory.
+pub(crate) fn discovered(dir: &Path) -> Option<PathBuf> {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    discover(dir, home.as_deref())
 }
 
 /// The client of the harness, where this process is sandboxed and may not write itself.

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 /// Characters of the end of the output that are shown.
 const TAIL: usize = 2000;
 /// Maximum length of a recorded diff, in bytes.
-pub(in crate::commands) const LONGEST_DIFF: usize = 4 * 1024 * 1024;
+pub(crate) const LONGEST_DIFF: usize = 4 * 1024 * 1024;
 
 /// Show a metareview: its sandbox, its end and its changes.
 ///
@@ -50,7 +50,7 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
 }
 
 /// Finds a review of a run: the one before an iteration, or the latest.
-pub(in crate::commands) fn look_up(
+pub(crate) fn look_up(
     journal: &dyn Journal,
     run: &str,
     before: Option<u64>,
@@ -81,13 +81,13 @@ fn not_found(run: &str, before: Option<u64>, others: Option<(u64, u64)>) -> Fail
 
 /// The part of a long text that is kept.
 #[derive(Clone, Copy)]
-pub(in crate::commands) enum Keep {
+pub(crate) enum Keep {
     Beginning(usize),
     End(usize),
 }
 
 /// A long text of a review; empty before its end.
-pub(in crate::commands) fn text_of(
+pub(crate) fn text_of(
     review: &Review<Found>,
     journal: &dyn Journal,
     field: &'static str,

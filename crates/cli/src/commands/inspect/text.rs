@@ -20,8 +20,8 @@ pub(crate) struct Args {
     iteration: u64,
     #[command(flatten)]
     source: Source,
-    /// Output format; md and text are the exact text
-    #[arg(long, default_value = "text", value_parser = super::format())]
+    /// Output format; md and terminal are the exact text
+    #[arg(long, default_value = "terminal", value_parser = super::format())]
     format: Format,
 }
 

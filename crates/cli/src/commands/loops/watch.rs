@@ -134,11 +134,8 @@ fn conclude(run: &Run, status: Status, resume: Option<String>) -> Result<(), Fai
         return print(&format!("run {id}: completed ({reason}) after {iterations}"));
     }
     let why = run.failure().map_or_else(|| reason.to_owned(), ToString::to_string);
-    let failure = watch::not_completed("run", id, status, Some(&why));
-    Err(match resume {
-        Some(command) => failure.hint(format!("resume it with `{command}`")),
-        None => failure,
-    })
+    let hint = resume.map(|command| format!("resume it with `{command}`"));
+    Err(watch::not_completed("run", id, status, Some(&why)).maybe_hint(hint))
 }
 
 #[cfg(test)]

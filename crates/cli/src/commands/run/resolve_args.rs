@@ -98,7 +98,7 @@ fn objective(words: &[String]) -> Option<String> {
 
 /// The project and the objective, where flags name the loop: the first word is the project only if it is a directory
 /// or written like one.
-pub(in crate::commands) fn project_and_objective(
+pub(crate) fn project_and_objective(
     first: Option<&Path>,
     rest: &[String],
     here: fn() -> Result<PathBuf, Failure>,

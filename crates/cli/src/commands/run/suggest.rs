@@ -1,15 +1,13 @@
 //! Suggests a command where the words of `run` name no loop or are ambiguous.
 
-#![expect(clippy::disallowed_methods, reason = "reads HOME to find a project in a directory above")]
-
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use autoloop_core::config::shell_words::join;
 use autoloop_core::suggest::suggest;
 use autoloop_runtime::launch::is_path;
 use autoloop_runtime::launch::presets::{Preset, is_loop};
-use autoloop_runtime::project::discover;
 
+use crate::commands::settings;
 use crate::failure::Failure;
 
 const SOMETHING: &str = "what to do";
@@ -18,7 +16,7 @@ const USUAL: &str = "autofix";
 const LISTED: &str = "list the presets with `autoloop presets`";
 
 /// A command line as it is typed, with an objective.
-pub(in crate::commands) fn command(words: &[impl AsRef<str>], objective: &str) -> String {
+pub(crate) fn command(words: &[impl AsRef<str>], objective: &str) -> String {
     let objective = match objective.trim() {
         "" => SOMETHING,
         objective => objective,
@@ -86,22 +84,14 @@ pub(super) fn no_loop_in(dir: &Path, rest: &[String], presets: &[Preset]) -> Fai
         None => (USUAL, rest.join(" ")),
     };
     let shown = dir.to_string_lossy();
-    let failure = match above(dir) {
-        Some(project) => {
-            let project = project.to_string_lossy();
-            let meant = command(&["run", &*project], &rest.join(" "));
-            failure.hint(format!("run the loop of the project above: {meant}"))
-        }
-        None => failure,
-    };
+    let above = settings::discovered(dir).filter(|project| is_loop(project)).map(|project| {
+        let meant = command(&["run", &*project.to_string_lossy()], &rest.join(" "));
+        format!("run the loop of the project above: {meant}")
+    });
     failure
+        .maybe_hint(above)
         .hint(format!("run a preset there: {}", there(preset, &shown, &objective)))
         .hint(format!("or write a loop of your own: `autoloop init {}`", join([&*shown])))
-}
-
-fn above(dir: &Path) -> Option<PathBuf> {
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    discover(dir, home.as_deref()).filter(|project| is_loop(project))
 }
 
 /// Refuses a preset behind a directory, which would become part of the objective.
