@@ -75,6 +75,12 @@ impl RunList {
         self.runs.find(name).map_err(|miss| lookup_error(miss, name, &self.journal))
     }
 
+    /// The named run, or the running one, or the latest.
+    pub fn named_or_current(&self, name: Option<&str>) -> Result<&SomeRun, LookupError> {
+        let empty = || LookupError::Empty { journal: self.journal.display().to_string() };
+        name.map_or_else(|| self.current().ok_or_else(empty), |name| self.find(name))
+    }
+
     /// The directory of a run; `None` where its name is not a valid id.
     pub fn dir(&self, run: &SomeRun) -> Option<RunDir> {
         run_dir(&self.state_dir, run.kind().unwrap_or(Kind::Loop), run.id()).ok()
@@ -90,7 +96,7 @@ impl RunList {
     }
 
     /// The run that is running, or else the one that began last.
-    pub fn current(&self) -> Option<&SomeRun> {
+    fn current(&self) -> Option<&SomeRun> {
         let unfinished = |run: &&SomeRun| self.runs.status(run).is_some_and(Status::is_unfinished);
         let is_running = |run: &&SomeRun| self.status(run) == Some(Status::Running);
         let running = self.runs.iter().rev().filter(unfinished).find(is_running);

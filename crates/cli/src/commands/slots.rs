@@ -20,8 +20,9 @@ use clap::Subcommand;
 use clap::builder::PossibleValuesParser;
 
 use super::progress::{Detail, ProgressUi};
-use super::resume::{ResumeArgs, project_argument};
-use super::session::{Session, not_finished, not_opened, resume_command};
+use super::session::{
+    ResumeArgs, Session, not_finished, not_opened, project_argument, resume_command,
+};
 use super::settings;
 use crate::failure::Failure;
 use crate::{terminal, tui};
@@ -71,7 +72,7 @@ struct Flags {
     developer_prompt: Option<String>,
     /// Prompt file for reviewers; an empty path turns reviews off.
     ///
-    /// [default: looked for like the prompt for developers]
+    /// [default: found like the prompt for developers]
     #[arg(long, value_name = "PATH")]
     reviewer_prompt: Option<String>,
     /// Number of slots that work at once [default: 1].
@@ -142,7 +143,7 @@ fn run_slots(args: &Flags, world: &World) -> Result<(), Failure> {
 
 impl Flags {
     fn launch<'s>(&self, launcher: impl Fn(&Path) -> Launcher<'s>) -> Result<Launch, Failure> {
-        // A name behind `--resume` that is no directory is that of a run.
+        // After `--resume`, a word that is not a directory is a run.
         let (dir, run) = match (self.dir.as_deref(), self.resume.run.as_deref()) {
             (Some(name), Some("")) if !name.exists() => (None, Some(name.display().to_string())),
             (dir, run) => (dir, run.map(str::to_owned)),
@@ -166,7 +167,7 @@ impl Flags {
             if let Some(path) = path.as_ref().filter(|path| !path.is_empty())
                 && !Path::new(path).exists()
             {
-                let message = format!("{flag} names {path}, and there is no such file");
+                let message = format!("{flag}: no such file: {path}");
                 return Err(Failure::usage(message)
                     .hint("write prompts to start from with `autoloop slots prompts --write`"));
             }
@@ -284,11 +285,10 @@ fn conclude(slots: &Slots, launch: &Launch, session: &Session<'_>) -> Result<(),
     }
     let Tally { taken, passed } = tally;
     let failed = taken - passed;
-    let items = if taken == 1 { "item" } else { "items" };
     let (resume, limit) = (resume_command(launch), slots.raised_limit());
     let project = project_argument(&launch.project.dir);
     let inspect = format!("autoloop inspect slots{project} --run {}", slots.id);
-    Err(Failure::failed(format!("{failed} of {taken} {items} did not pass"))
+    Err(Failure::failed(format!("{failed} of {} did not pass", terminal::counted(taken, "item")))
         .hint(format!("`{inspect}` shows why; failed items were returned to the queue"))
         .hint(format!("retry failed items with `{resume}{limit}`")))
 }
