@@ -25,7 +25,6 @@ const FEWEST_ATTEMPTS: u64 = 5;
 const FIRST_PAUSE: Duration = Duration::from_micros(200);
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
-/// The queue in a journal.
 pub struct Builtin<'a> {
     journal: &'a dyn Journal,
     durability: Durability,
@@ -42,7 +41,6 @@ struct Folded {
     origin: Origin,
 }
 
-/// What the tasks were folded from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Origin {
     /// The records of the journal. Changes are decided only from those.
@@ -53,7 +51,6 @@ enum Origin {
 }
 
 impl<'a> Builtin<'a> {
-    /// The default duration of a claim.
     pub const USUAL: Duration = Duration::from_secs(15 * 60);
 
     pub fn new(
@@ -154,7 +151,6 @@ impl<'a> Builtin<'a> {
         Duration::from_micros(self.entropy.number() % micros)
     }
 
-    /// Claims the next task for an actor.
     pub fn claim_next_for(
         &self,
         actor: &str,
@@ -177,7 +173,6 @@ impl<'a> Builtin<'a> {
         })
     }
 
-    /// Claims a task for an actor.
     pub fn claim_for(
         &self,
         id: &str,
