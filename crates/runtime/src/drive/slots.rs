@@ -169,7 +169,7 @@ impl<'a> SlotsDriver<'a> {
     pub fn run(mut self) -> Result<Slots, DriveError> {
         self.record_resumption()?;
         loop {
-            if self.site.interrupts.first().is_some() {
+            if self.is_interrupted()? {
                 break;
             }
             match self.step() {
@@ -188,6 +188,19 @@ impl<'a> SlotsDriver<'a> {
             }
         }
         Ok(self.harness.into_inner().unwrap_or_else(PoisonError::into_inner).into_fold())
+    }
+
+    /// Ends the run if it was asked to stop. Its open slots keep their items until it is resumed.
+    fn is_interrupted(&self) -> Result<bool, DriveError> {
+        if self.site.interrupts.first().is_none() {
+            return Ok(false);
+        }
+        let is_open = self.look(|slots| slots.start.is_some() && slots.finish.is_none());
+        if is_open {
+            let finish = self.look(|slots| slots.finished(End::Interrupted));
+            self.append(0, |heading| vec![finish.record(heading)])?;
+        }
+        Ok(true)
     }
 
     fn step(&self) -> Step {
