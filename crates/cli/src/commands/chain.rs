@@ -145,22 +145,22 @@ fn run_chain(args: &RunArgs, world: &World) -> Result<(), Failure> {
         let definitions = definitions(&dir, world)?;
         let project = settings::chain_project(&dir, overrides)?;
         let session = Session::start(args.resume.trust(), world)?;
-        let launcher = session.launcher(&project.dir);
+        let launcher = session.launcher(definitions.budget);
         let chain = launcher.resume_chain(project, id, &definitions)?;
-        launcher.check(&chain.launch.project, &chain.steps)?;
         return carry_out(&session, &launcher, &chain, detail, args.json);
     }
     let name = args.name.as_deref().unwrap_or_default();
     let here = settings::default_project;
     let (dir, objective) =
         resolve_args::project_and_objective(args.dir.as_deref(), &args.prompt, here)?;
-    let steps = chain_named(&definitions(&dir, world)?, name, &dir)?;
+    let definitions = definitions(&dir, world)?;
+    let steps = chain_named(&definitions, name, &dir)?;
     let project = settings::chain_project(&dir, overrides)?;
     let request = ChainRequest { name: name.to_owned(), project, objective, steps };
     let session = Session::start(Trust::Proven, world)?;
-    let launcher = session.launcher(&request.project.dir);
-    launcher.check(&request.project, &request.steps)?;
+    let launcher = session.launcher(definitions.budget);
     if args.dry_run {
+        launcher.check(&request.project, &request.steps)?;
         return Ok(terminal::print(&dry_run(name, &request.steps))?);
     }
     let project = args.dir.as_deref().unwrap_or(Path::new(".")).to_string_lossy();
@@ -178,12 +178,11 @@ pub(super) fn run_listed(
     as_json: bool,
     world: &World,
 ) -> Result<(), Failure> {
-    let listed = definitions(&project.dir, world)?.listed(names);
-    let steps = listed.map_err(|fault| Failure::usage(fault.to_string()))?;
+    let definitions = definitions(&project.dir, world)?;
+    let steps = definitions.listed(names).map_err(|fault| Failure::usage(fault.to_string()))?;
     let request = ChainRequest { name: names.to_owned(), project, objective, steps };
     let session = Session::start(Trust::Proven, world)?;
-    let launcher = session.launcher(&request.project.dir);
-    launcher.check(&request.project, &request.steps)?;
+    let launcher = session.launcher(definitions.budget);
     let example = suggest::command(&["run", "--chain", names], "");
     let chain = launcher.begin_chain(request).map_err(|error| not_started(error, &example))?;
     carry_out(&session, &launcher, &chain, detail, as_json)

@@ -11,6 +11,7 @@ mod summary;
 use std::io::{self, Write};
 use std::path::Path;
 
+use autoloop_core::chain::Budget;
 use autoloop_runtime::launch::RunRequest;
 use autoloop_runtime::site::Trust;
 use autoloop_runtime::world::World;
@@ -38,7 +39,7 @@ pub(crate) fn run(_: &Args, world: &World) -> Result<(), Failure> {
     say(&opening(&stage))?;
     // The settings of the user are not read: they may name an agent that costs money.
     let session = Session::start(Trust::Proven, world)?;
-    let launcher = session.launcher(&stage.dir);
+    let launcher = session.launcher(Budget::default());
     let launch = launcher.begin(RunRequest::of_loop(&stage.dir, &stage.dir)?)?;
     // The progress is read from the journal afterwards.
     let run = carry_out(&session, &launcher, &launch, &|_| {})?;

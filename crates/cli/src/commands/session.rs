@@ -5,6 +5,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use autoloop_core::chain::Budget;
 use autoloop_core::coordinator;
 use autoloop_runtime::drive::DriveError;
 use autoloop_runtime::journal::Journal;
@@ -69,9 +70,9 @@ impl<'a> Session<'a> {
         Ok(Session { world, program, trust, interrupts })
     }
 
-    /// Starts runs in a project.
-    pub(super) fn launcher(&self, dir: &Path) -> Launcher<'_> {
-        Launcher::new(self.world, &self.program, self.trust, dir)
+    /// Starts runs, which may request chains within these limits.
+    pub(super) fn launcher(&self, limits: Budget) -> Launcher<'_> {
+        Launcher { world: self.world, program: &self.program, trust: self.trust, limits }
     }
 
     pub(super) fn site<'s>(

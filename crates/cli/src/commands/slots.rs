@@ -5,6 +5,7 @@ mod verdict;
 
 use std::path::{Path, PathBuf};
 
+use autoloop_core::chain::Budget;
 use autoloop_core::config::{Isolation, ItemSource, Key};
 use autoloop_core::coordinator::{self, Holder};
 use autoloop_core::format::Format;
@@ -127,7 +128,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
 
 fn run_slots(args: &Flags, world: &World) -> Result<(), Failure> {
     let session = Session::start(args.resume.trust(), world)?;
-    let launch = args.launch(|dir| session.launcher(dir))?;
+    let launch = args.launch(&session.launcher(Budget::default()))?;
     if !args.allow_concurrent {
         session.warn_of_concurrent_runs(&launch);
     }
@@ -141,7 +142,7 @@ fn run_slots(args: &Flags, world: &World) -> Result<(), Failure> {
 }
 
 impl Flags {
-    fn launch<'s>(&self, launcher: impl Fn(&Path) -> Launcher<'s>) -> Result<Launch, Failure> {
+    fn launch(&self, launcher: &Launcher<'_>) -> Result<Launch, Failure> {
         // A name behind `--resume` that is no directory is that of a run.
         let (dir, run) = match (self.dir.as_deref(), self.resume.run.as_deref()) {
             (Some(name), Some("")) if !name.exists() => (None, Some(name.display().to_string())),
@@ -152,8 +153,8 @@ impl Flags {
         let mut project = settings::project(&dir)?;
         project.overrides = self.overrides();
         Ok(match run {
-            Some(name) => launcher(&dir).resume(coordinator::Kind::Slots, project, &name)?,
-            None => launcher(&dir).begin_slots(project)?,
+            Some(name) => launcher.resume(coordinator::Kind::Slots, project, &name)?,
+            None => launcher.begin_slots(project)?,
         })
     }
 

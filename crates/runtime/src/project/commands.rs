@@ -80,7 +80,6 @@ impl Overrides {
     }
 }
 
-/// Where a relative path is resolved from.
 #[derive(Clone, Copy)]
 struct Base<'b> {
     dir: &'b Path,
