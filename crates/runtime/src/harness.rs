@@ -10,12 +10,10 @@ mod request_file;
 
 use std::ops::ControlFlow;
 
-use autoloop_core::coordinator::Fold;
+use autoloop_core::coordinator::{Fold, Kind};
 use autoloop_core::provenance::{FORGED, Mark, Proof, Provenance, is_harness_only};
 use autoloop_core::record::{EventInvalid, Glance, Heading, Record};
-use autoloop_core::run::{LoopFold, Run};
 use autoloop_core::topic::{Topic, TopicClass};
-use autoloop_core::views::scratchpad::Scratchpad;
 
 use crate::error::DriveError;
 use crate::journal::{Append, AppendError, Durability, Journal, NewRecord, Position, ReadError};
@@ -170,16 +168,6 @@ impl<'a, F: Fold> Harness<'a, F> {
     }
 }
 
-impl Harness<'_, LoopFold> {
-    pub(crate) fn run(&self) -> &Run {
-        &self.records.fold.run
-    }
-
-    pub(crate) fn scratchpad(&self) -> &Scratchpad {
-        &self.records.fold.scratchpad
-    }
-}
-
 /// Begins a run. Records that are already there do not count.
 fn begin<F: Fold>(
     journal: &dyn Journal,
@@ -193,7 +181,7 @@ fn begin<F: Fold>(
         notes::forget(place)?;
         let found = place.provenance(Trust::Proven)?;
         let mut earlier = RunRecords::<F>::new(place.run, found);
-        position = earlier.read(journal, Position::START)?;
+        position = earlier.read(journal)?;
         records.provenance = earlier.provenance;
     }
     Ok((records, position))
@@ -207,7 +195,7 @@ fn resume<F: Fold>(
 ) -> Result<(RunRecords<F>, Position), DriveError> {
     repair(journal)?;
     let mut records = RunRecords::new(place.run, place.provenance(trust)?);
-    let position = records.read(journal, Position::START)?;
+    let position = records.read(journal)?;
     if trust == Trust::Journal && !records.unsealed.is_empty() {
         notes::write(place, &records.unsealed)?;
     }
@@ -218,6 +206,8 @@ fn resume<F: Fold>(
 /// The records of one run, told apart by who wrote them.
 pub(crate) struct RunRecords<F> {
     pub(crate) fold: F,
+    /// Whether the journal claims that the run began, or mentions it where it is one of a loop.
+    pub(crate) is_there: bool,
     provenance: Provenance,
     foreign: Foreign,
     /// The marks of records that are believed without a seal.
@@ -226,12 +216,17 @@ pub(crate) struct RunRecords<F> {
 
 impl<F: Fold> RunRecords<F> {
     pub(crate) fn new(run: &str, provenance: Provenance) -> Self {
-        let foreign = Foreign::default();
-        RunRecords { fold: F::new(run), provenance, foreign, unsealed: Vec::new() }
+        RunRecords {
+            fold: F::new(run),
+            is_there: false,
+            provenance,
+            foreign: Foreign::default(),
+            unsealed: Vec::new(),
+        }
     }
 
-    fn read(&mut self, journal: &dyn Journal, from: Position) -> Result<Position, ReadError> {
-        journal.read(from, &mut |line| {
+    pub(crate) fn read(&mut self, journal: &dyn Journal) -> Result<Position, ReadError> {
+        journal.read(Position::START, &mut |line| {
             line.records(|record| self.take(record));
             ControlFlow::Continue(())
         })
@@ -247,6 +242,7 @@ impl<F: Fold> RunRecords<F> {
         if record.run() != self.fold.id() {
             return;
         }
+        self.is_there |= F::KIND == Kind::Loop || F::KIND.begins(record);
         let proof = self.provenance.own(record);
         let topic = record.topic();
         match proof {

@@ -29,14 +29,13 @@ use autoloop_core::slot::Slots;
 use crate::error::DriveError;
 pub use crate::error::LaunchError;
 pub use crate::harness::Opening;
-use crate::harness::RunPlace;
+use crate::harness::{RequestText, RunPlace, read_request};
 use crate::journal::Journal;
 use crate::layout::RunDir;
 use crate::private_files;
 use crate::process::sweep;
 use crate::project::{Environment, LoadError, Loaded, Project, SettingsFiles, Sources};
 use crate::runs::{self, RunList};
-use crate::sandbox::Listing;
 use crate::site::{Progress, Site, Trust};
 use crate::world::{CRASH_GRACE, World};
 
@@ -128,7 +127,6 @@ pub struct Launch {
     pub objective: Option<String>,
     /// Remarks for the user about the choice of the run and of its flags.
     pub notes: Vec<String>,
-    pub before: Option<Listing>,
 }
 
 impl Launch {
@@ -140,8 +138,8 @@ impl Launch {
         project: Project,
         loaded: Loaded,
     ) -> Launch {
-        let (objective, notes, before) = (None, Vec::new(), None);
-        Launch { kind, id, opening, project, loaded, objective, notes, before }
+        let (objective, notes) = (None, Vec::new());
+        Launch { kind, id, opening, project, loaded, objective, notes }
     }
 
     pub fn dir(&self) -> RunDir {
@@ -309,16 +307,22 @@ impl Launcher<'_> {
         id: &RunId,
     ) -> Result<(KeptRequest, Option<String>), LaunchError> {
         let place = RunPlace { kind, dir: dir.clone(), run: id.as_str(), world: self.world };
-        let Some((request, is_restored)) = KeptRequest::read(&place, self.trust) else {
-            let secret = self.world.secret.place().filter(|_| self.world.key().is_none());
-            let key_dir = secret.map(|place| place.parent().unwrap_or(place).to_owned());
-            return Err(LaunchError::Unproven { kind, run: id.to_string(), key_dir });
-        };
-        let flags = dir.flags();
-        let note = is_restored.then(|| {
-            format!("{} was edited or removed: using the original flags of '{id}'", flags.display())
-        });
-        Ok((request, note))
+        match read_request(&place, self.trust) {
+            RequestText::Intact(text) => Ok((KeptRequest::parse(&text), None)),
+            RequestText::Restored(text) => {
+                let flags = dir.flags();
+                let note = format!(
+                    "{} was edited or removed: using the original flags of '{id}'",
+                    flags.display()
+                );
+                Ok((KeptRequest::parse(&text), Some(note)))
+            }
+            RequestText::Unproven => {
+                let secret = self.world.secret.place().filter(|_| self.world.key().is_none());
+                let key_dir = secret.map(|place| place.parent().unwrap_or(place).to_owned());
+                Err(LaunchError::Unproven { kind, run: id.to_string(), key_dir })
+            }
+        }
     }
 
     fn prepare(&self, launch: &Launch) -> Result<(), DriveError> {

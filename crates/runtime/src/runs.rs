@@ -135,16 +135,8 @@ pub fn state<F: Fold>(site: &Site<'_>, run: &str) -> Result<Option<F>, DriveErro
     repair(site.journal)?;
     let provenance = RunPlace::of(site, F::KIND, run)?.provenance(site.trust)?;
     let mut records = RunRecords::new(run, provenance);
-    let mut is_there = false;
-    site.journal.read(Position::START, &mut |line| {
-        line.records(|record| {
-            let is_mentioned = F::KIND == Kind::Loop || F::KIND.begins(record);
-            is_there |= is_mentioned && record.run() == run;
-            records.take(record);
-        });
-        ControlFlow::Continue(())
-    })?;
-    Ok(is_there.then_some(records.fold))
+    records.read(site.journal)?;
+    Ok(records.is_there.then_some(records.fold))
 }
 
 /// Every chain that the journal claims to have begun, in that order.
@@ -185,7 +177,7 @@ fn recorded_slots(site: &Site<'_>, trust: Trust) -> Result<Vec<RecordedRun<Slots
             (Ok(place), Trust::Proven) => place.provenance_to_show(),
             (Err(_), _) | (_, Trust::Journal) => Provenance::new(None, Unsealed::Claimed),
         })?;
-    found.retain(|run: &RecordedRun<Slots>| run.has_start);
+    found.retain(|run: &RecordedRun<Slots>| run.records.is_there);
     Ok(found)
 }
 
@@ -330,17 +322,14 @@ pub(crate) struct RecordedRun<F> {
     pub(crate) claimed: F,
     /// By the records that are believed.
     records: RunRecords<F>,
-    has_start: bool,
 }
 
 impl<F: Fold> RecordedRun<F> {
     pub(crate) fn new(run: &str, provenance: Provenance) -> Self {
-        let records = RunRecords::new(run, provenance);
-        RecordedRun { claimed: F::new(run), records, has_start: false }
+        RecordedRun { claimed: F::new(run), records: RunRecords::new(run, provenance) }
     }
 
     pub(crate) fn take(&mut self, record: &Glance<'_>) {
-        self.has_start |= F::KIND.begins(record);
         self.claimed.apply(record);
         self.records.take(record);
     }

@@ -26,6 +26,7 @@ use crate::harness::{Harness, RunLock, RunPlace, run_dir};
 use crate::journal::Position;
 use crate::launch::{ChainLaunch, ChainStep, Launch, Opening, StepLauncher};
 use crate::layout::RunDir;
+use crate::sandbox::Listing;
 use crate::site::Site;
 use crate::turn::millis;
 
@@ -207,8 +208,12 @@ impl<'a> ChainDriver<'a> {
     /// Carries out the run of a step; returns it and the files that changed meanwhile, one per line, if known.
     fn carry_out_run(&self, launch: &Launch) -> Result<(Run, Option<String>), DriveError> {
         let (site, index) = (self.site.clone(), Rc::clone(&self.index));
+        let is_real = !site.world.spawner.is_simulated();
+        // Without a listing the step works too.
+        let list = || Listing::of_files(&launch.project.dir, site.state_dir).ok();
+        let before = is_real.then(list).flatten();
         let run = LoopDriver::open_step(site, launch, Some(self.launcher), index)?.run()?;
-        let files = launch.before.as_ref().and_then(|before| before.changed_files().ok());
+        let files = before.and_then(|before| before.changed_files().ok());
         let names = |files: Vec<PathBuf>| {
             changed_files(files.into_iter().map(|path| path.to_string_lossy().into_owned()))
         };

@@ -28,7 +28,6 @@ struct StepRun {
     records: RunRecords<LoopFold>,
     /// What its agents recorded. These are claims in any case.
     coordination: Coordination,
-    is_there: bool,
 }
 
 impl StepReports {
@@ -45,15 +44,13 @@ impl StepReports {
             if !runs.contains_key(run) {
                 let provenance = RunPlace::of(site, Kind::Loop, run)?.provenance(site.trust)?;
                 let records = RunRecords::new(run, provenance);
-                let step =
-                    StepRun { records, coordination: Coordination::default(), is_there: false };
-                runs.insert(run.to_owned(), step);
+                let coordination = Coordination::default();
+                runs.insert(run.to_owned(), StepRun { records, coordination });
             }
         }
         site.journal.read(*position, &mut |line| {
             line.records(|record| {
                 if let Some(run) = runs.get_mut(&*record.run()) {
-                    run.is_there = true;
                     run.records.take(record);
                     run.coordination.apply(record);
                 }
@@ -73,7 +70,7 @@ impl StepReports {
 
     /// The run of a step, if the journal mentions it.
     pub(super) fn run(&self, run: &str) -> Option<&Run> {
-        self.runs.get(run).filter(|run| run.is_there).map(|run| &run.records.fold.run)
+        self.runs.get(run).filter(|run| run.records.is_there).map(|run| &run.records.fold.run)
     }
 
     /// A step that could not begin has no run.

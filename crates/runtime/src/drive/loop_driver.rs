@@ -110,7 +110,7 @@ impl<'a> LoopDriver<'a> {
         let durability = durability(&loaded.plan);
         let harness: Harness<'_, LoopFold> =
             Harness::open(opening, &site, &place, lock, durability)?;
-        let recorded = harness.run().start.as_ref().map(|start| start.objective.clone());
+        let recorded = harness.fold().run.start.as_ref().map(|start| start.objective.clone());
         let objective = recorded
             .or(objective)
             .or_else(|| loaded.objective.clone())

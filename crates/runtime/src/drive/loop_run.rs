@@ -80,7 +80,7 @@ pub(super) struct Branch {
 
 impl LoopRun<'_> {
     pub(super) fn state(&self) -> &Run {
-        self.harness.run()
+        &self.harness.fold().run
     }
 
     pub(super) fn append(
@@ -147,7 +147,7 @@ impl LoopRun<'_> {
             backpressure: run.backpressure.as_ref().map(refusal_text),
             memory: self.memory()?,
             routing,
-            scratchpad: self.harness.scratchpad().compact(SCRATCHPAD_BUDGET),
+            scratchpad: self.harness.fold().scratchpad.compact(SCRATCHPAD_BUDGET),
             tools: self.tools(),
             budgets: Budgets::default(),
         })

@@ -310,7 +310,7 @@ impl BranchSite<'_> {
         let run = driver.run.state();
         let stop_reason = run.stop_reason().cloned();
         let failure = run.failure().filter(|_| stop_reason.is_some());
-        let output = driver.run.harness.scratchpad().last_output();
+        let output = driver.run.harness.fold().scratchpad.last_output();
         // Where there is no tree object, the merge reports why.
         let tree = worktree.and_then(|(trees, worktree)| {
             trees.capture(&trees.tree(&worktree).ok()?, worktree.base).ok()

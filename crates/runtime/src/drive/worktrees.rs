@@ -19,7 +19,7 @@ use crate::world::World;
 
 #[derive(Clone)]
 pub(super) struct Worktrees {
-    repository: Repository,
+    pub(super) repository: Repository,
     state_dir: PathBuf,
     /// The same as seen from the top of the repository, if it is below. Its files are never committed.
     state: Option<PathBuf>,
@@ -74,10 +74,6 @@ impl Worktrees {
 
     pub(super) fn with_settings_of(self, earlier: &Worktrees) -> Worktrees {
         Worktrees { repository: self.repository.with_settings_of(&earlier.repository), ..self }
-    }
-
-    pub(super) fn repository(&self) -> &Repository {
-        &self.repository
     }
 
     pub(super) fn base(&self) -> Result<String, GitError> {

@@ -14,7 +14,6 @@ use super::{Launch, Launcher, Opening, RunRequest, claim_id, find_resumable};
 use crate::error::{DriveError, LaunchError};
 use crate::project::{LoadError, Overrides, Project, Sources, Text, read_text};
 use crate::runs;
-use crate::sandbox::Listing;
 use crate::world::World;
 
 /// Reads the chains of a project, with warnings about unknown keys. Without a file there are none.
@@ -249,8 +248,7 @@ impl StepLauncher for Launcher<'_> {
     fn begin(&self, step: ChainStep<'_>) -> Result<Launch, DriveError> {
         let request = step_request(step.project, step.definition)?;
         let objective = step.objective.map(str::to_owned);
-        let launch = Launcher::begin(self, RunRequest { objective, ..request })?;
-        Ok(with_listing(launch))
+        Launcher::begin(self, RunRequest { objective, ..request })
     }
 
     fn resume(&self, step: ChainStep<'_>, run: &str) -> Result<Launch, DriveError> {
@@ -258,12 +256,6 @@ impl StepLauncher for Launcher<'_> {
         let mut project = RunRequest::of_loop(dir, dir)?.project;
         project.env = env.clone();
         project.overrides = step_overrides(overrides, step.definition);
-        Ok(with_listing(Launcher::resume(self, Kind::Loop, project, run)?))
+        Launcher::resume(self, Kind::Loop, project, run)
     }
-}
-
-/// Records the files of the project, to report which of them the step changes. Without that the step works too.
-fn with_listing(launch: Launch) -> Launch {
-    let before = Listing::of_files(&launch.project.dir, &launch.loaded.files.state_dir).ok();
-    Launch { before, ..launch }
 }

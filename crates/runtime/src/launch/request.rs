@@ -3,9 +3,8 @@
 use autoloop_core::config::shell_words::join;
 
 use crate::error::DriveError;
-use crate::harness::{RequestText, RunPlace, keep_request, read_request};
+use crate::harness::{RunPlace, keep_request};
 use crate::project::Overrides;
-use crate::site::Trust;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct KeptRequest {
@@ -40,7 +39,7 @@ impl KeptRequest {
         }
     }
 
-    fn parse(text: &str) -> KeptRequest {
+    pub(super) fn parse(text: &str) -> KeptRequest {
         let mut request = KeptRequest::default();
         let overrides = Overrides::read_among(text, |flag, value| match flag {
             "--objective" => request.objective = value,
@@ -55,16 +54,6 @@ impl KeptRequest {
     /// Writes it to the directory of a run. Only the process that carries the run out may.
     pub(super) fn keep(&self, place: &RunPlace<'_>) -> Result<(), DriveError> {
         keep_request(place, &self.text())
-    }
-
-    /// Reads it, with whether its file was edited or removed and the copy was used; `None` where nothing proves
-    /// what it was.
-    pub(super) fn read(place: &RunPlace<'_>, trust: Trust) -> Option<(KeptRequest, bool)> {
-        match read_request(place, trust) {
-            RequestText::Intact(text) => Some((KeptRequest::parse(&text), false)),
-            RequestText::Restored(text) => Some((KeptRequest::parse(&text), true)),
-            RequestText::Unproven => None,
-        }
     }
 }
 

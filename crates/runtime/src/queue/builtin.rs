@@ -151,15 +151,8 @@ impl<'a> Builtin<'a> {
         Duration::from_micros(self.entropy.number() % micros)
     }
 
+    /// Claims the next wanted task for an actor.
     pub fn claim_next_for(
-        &self,
-        actor: &str,
-        lasting: Duration,
-    ) -> Result<Option<Claimed>, QueueError> {
-        self.claim_wanted(actor, lasting, &Wanted::default())
-    }
-
-    fn claim_wanted(
         &self,
         actor: &str,
         lasting: Duration,
@@ -207,7 +200,7 @@ fn owned(tasks: &Tasks, task: &Task, actor: &str, now: Timestamp) -> Item {
 
 impl Queue for Builtin<'_> {
     fn claim_next_of(&self, actor: &str, wanted: &Wanted) -> Result<Option<Claimed>, QueueError> {
-        self.claim_wanted(actor, self.lasting, wanted)
+        self.claim_next_for(actor, self.lasting, wanted)
     }
 
     fn mark(&self) -> Result<String, QueueError> {

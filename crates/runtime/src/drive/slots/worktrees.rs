@@ -93,13 +93,13 @@ impl SlotWorktrees {
 
     /// The checkout that the project is in, or the project itself.
     pub(super) fn checkout(&self) -> Vec<PathBuf> {
-        let top = self.trees.as_ref().map_or(&*self.project, |trees| trees.repository().top());
+        let top = self.trees.as_ref().map_or(&*self.project, |trees| trees.repository.top());
         top.canonicalize().into_iter().collect()
     }
 
     /// The directory of git that all worktrees share.
     pub(super) fn git_dir(&self) -> Option<PathBuf> {
-        self.trees.as_ref().ok()?.repository().common().canonicalize().ok()
+        self.trees.as_ref().ok()?.repository.common().canonicalize().ok()
     }
 
     /// The commit that changes are compared with; empty where there is none. In the project itself it has everything
@@ -108,14 +108,14 @@ impl SlotWorktrees {
         let Ok(trees) = &self.trees else { return Ok(String::new()) };
         Ok(match self.isolation {
             Isolation::Worktree => trees.base()?,
-            Isolation::Shared => trees.repository().checkpoint(run, &trees.except())?,
+            Isolation::Shared => trees.repository.checkpoint(run, &trees.except())?,
         })
     }
 
     pub(super) fn forget(&self, run: &str) -> Result<(), GitError> {
         match &self.trees {
             Ok(trees) if self.isolation == Isolation::Shared => {
-                trees.repository().forget_checkpoint(run)
+                trees.repository.forget_checkpoint(run)
             }
             _ => Ok(()),
         }
@@ -146,7 +146,7 @@ impl SlotWorktrees {
     }
 
     pub(super) fn is_empty(&self, work: &UnderReview) -> bool {
-        let tree_of = |trees: &Worktrees| trees.repository().tree_of(&work.base).ok();
+        let tree_of = |trees: &Worktrees| trees.repository.tree_of(&work.base).ok();
         self.trees.as_ref().ok().and_then(tree_of).is_some_and(|tree| tree == work.tree)
     }
 
@@ -155,7 +155,7 @@ impl SlotWorktrees {
             (Ok(trees), Ok(work)) => (trees, work),
             (Err(why), _) | (_, Err(why)) => return Diff::Unknown(why.clone()),
         };
-        match trees.repository().diff(&work.base, &work.tree, DIFF_BYTES) {
+        match trees.repository.diff(&work.base, &work.tree, DIFF_BYTES) {
             Ok(text) if text.trim().is_empty() => Diff::Empty,
             Ok(text) => Diff::Text(text),
             Err(error) => Diff::Unknown(error.to_string()),
@@ -268,7 +268,7 @@ impl SlotTree<'_> {
         let committed = trees.capture_project(base).and_then(|tree| {
             let is_reviewed = self.slot.reviews.last().is_none_or(|review| review.tree == tree);
             let outcome = match is_reviewed {
-                true => trees.repository().commit_work(base, &tree, &self.message)?,
+                true => trees.repository.commit_work(base, &tree, &self.message)?,
                 false => return Ok(Merge { tree, ..merge(MergeOutcome::Changed, "") }),
             };
             let merge = match outcome {
@@ -298,7 +298,7 @@ impl SlotTree<'_> {
         let tree = merge.and_then(|merge| merge.tree.as_deref());
         let (Ok(trees), Some(tree)) = (self.trees, tree) else { return Ok(None) };
         let branch = format!("{}-before", self.own_branch);
-        let files = trees.repository().keep_discarded(self.worktree.base, tree, &branch)?;
+        let files = trees.repository.keep_discarded(self.worktree.base, tree, &branch)?;
         let files = named_files(&files);
         Ok((!files.is_empty()).then(|| format!("{files}; they are on branch {branch}")))
     }
@@ -311,7 +311,7 @@ impl SlotTree<'_> {
             return Ok(Vec::new());
         }
         let branch = WorkBranch { name: &self.own_branch, base, message: &self.message };
-        Ok(trees.repository().set_aside(&branch, &trees.except())?)
+        Ok(trees.repository.set_aside(&branch, &trees.except())?)
     }
 
     /// Removes the worktree of the slot, and its branch if nothing is lost with it. Returns the branches that have
@@ -326,7 +326,7 @@ impl SlotTree<'_> {
         trees.keep(&self.finished_work(), merged)?;
         trees.clear(&self.worktree)?;
         trees.drop_branch(branch, &[base, &trees.base()?], merged)?;
-        Ok(trees.repository().work_branches(branch)?)
+        Ok(trees.repository.work_branches(branch)?)
     }
 }
 
