@@ -41,9 +41,7 @@ use crate::world::{CRASH_GRACE, World};
 
 pub use agents::KNOWN_CLIENTS;
 pub(crate) use agents::look_up;
-pub use chains::{
-    ChainLaunch, ChainRequest, ChainStep, StepLauncher, chain_limits, chain_named, read_chains,
-};
+pub use chains::{ChainLaunch, ChainStep, StepLauncher, chain_limits, chain_named, read_chains};
 use presets::{Preset, is_loop};
 use request::KeptRequest;
 

@@ -12,7 +12,7 @@ use autoloop_core::wire_enum::Word;
 use autoloop_runtime::drive::ChainDriver;
 use autoloop_runtime::journal::Journal;
 use autoloop_runtime::launch::{
-    ChainLaunch, ChainRequest, Launch, Launcher, StepLauncher as _, chain_named, read_chains,
+    ChainLaunch, Launch, Launcher, StepLauncher as _, chain_named, read_chains,
 };
 use autoloop_runtime::project::Project;
 use autoloop_runtime::runs::chains;
@@ -156,16 +156,17 @@ fn run_chain(args: &RunArgs, world: &World) -> Result<(), Failure> {
     let definitions = definitions(&dir, world)?;
     let steps = chain_named(&definitions, name, &dir)?;
     let project = settings::chain_project(&dir, overrides)?;
-    let request = ChainRequest { name: name.to_owned(), project, objective, steps };
     let session = Session::start(Trust::Proven, world)?;
     let launcher = session.launcher(definitions.budget);
     if args.dry_run {
-        launcher.check(&request.project, &request.steps)?;
-        return Ok(terminal::print(&dry_run(name, &request.steps))?);
+        launcher.check(&project, &steps)?;
+        return Ok(terminal::print(&dry_run(name, &steps))?);
     }
-    let project = args.dir.as_deref().unwrap_or(Path::new(".")).to_string_lossy();
-    let example = suggest::command(&["chain", "run", name, &project], "");
-    let chain = launcher.begin_chain(request).map_err(|error| not_started(error, &example))?;
+    let place = args.dir.as_deref().unwrap_or(Path::new(".")).to_string_lossy();
+    let example = suggest::command(&["chain", "run", name, &place], "");
+    let chain = launcher
+        .begin_chain(name, project, objective, steps)
+        .map_err(|error| not_started(error, &example))?;
     carry_out(&session, &launcher, &chain, detail, args.json)
 }
 
@@ -180,11 +181,12 @@ pub(super) fn run_listed(
 ) -> Result<(), Failure> {
     let definitions = definitions(&project.dir, world)?;
     let steps = definitions.listed(names).map_err(|fault| Failure::usage(fault.to_string()))?;
-    let request = ChainRequest { name: names.to_owned(), project, objective, steps };
     let session = Session::start(Trust::Proven, world)?;
     let launcher = session.launcher(definitions.budget);
     let example = suggest::command(&["run", "--chain", names], "");
-    let chain = launcher.begin_chain(request).map_err(|error| not_started(error, &example))?;
+    let chain = launcher
+        .begin_chain(names, project, objective, steps)
+        .map_err(|error| not_started(error, &example))?;
     carry_out(&session, &launcher, &chain, detail, as_json)
 }
 

@@ -297,11 +297,9 @@ impl<'a> LoopDriver<'a> {
         let parallel = run.loaded.plan.waves();
         self.output_tail = tail(&said(finished));
         run.harness.append(|foreign| {
-            let events = invalid_events(&order.recent_event, &order.route, &parallel, foreign);
-            let waves = invalid_waves(&order.recent_event, &order.route, &parallel, foreign);
-            let events = events.iter().map(|invalid| invalid.record(&heading).into());
-            let waves = waves.iter().map(|invalid| invalid.record(&heading).into());
-            let invalid = events.chain(waves).collect();
+            let Order { recent_event, route, .. } = order;
+            let mut invalid = invalid_events(recent_event, route, &parallel, foreign, &heading);
+            invalid.extend(invalid_waves(recent_event, route, &parallel, foreign, &heading));
             end_records(finished, failure, output, invalid, &heading)
         })?;
         // Why an agent could not be started is why the iteration failed.
@@ -373,9 +371,8 @@ impl<'a> LoopDriver<'a> {
         note_violations(&violations, "", &run.site);
         let heading = run.harness.heading(before);
         run.harness.append(|foreign| {
-            let invalid = invalid_events(&recent_event, &route, &Parallel::Off, foreign);
-            let mut records: Vec<NewRecord> =
-                invalid.iter().map(|invalid| invalid.record(&heading).into()).collect();
+            let mut records =
+                invalid_events(&recent_event, &route, &Parallel::Off, foreign, &heading);
             records.extend(violations.iter().map(|violation| violation.record(&heading).into()));
             records.extend(usage(&finished).map(|usage| usage.record(&heading).into()));
             records.push(NewRecord { record: finish.record(&heading), spooled: output.clone() });

@@ -62,7 +62,8 @@ pub(super) fn invalid_events(
     route: &Route,
     parallel: &Parallel,
     foreign: &Foreign,
-) -> Vec<EventInvalid> {
+    heading: &Heading,
+) -> Vec<NewRecord> {
     let invalid = |emitted: &str, reason: Option<&str>| EventInvalid {
         recent_event: recent_event.to_owned(),
         emitted: emitted.to_owned(),
@@ -75,7 +76,7 @@ pub(super) fn invalid_events(
     let refused =
         foreign.events.iter().filter(is_refused).map(|topic| invalid(topic.as_str(), None));
     let forged = foreign.forged.iter().map(|topic| invalid(topic, Some(FORGED)));
-    refused.chain(forged).collect()
+    refused.chain(forged).map(|invalid| invalid.record(heading).into()).collect()
 }
 
 pub(super) fn invalid_waves(
@@ -83,7 +84,8 @@ pub(super) fn invalid_waves(
     route: &Route,
     parallel: &Parallel,
     foreign: &Foreign,
-) -> Vec<WaveInvalid> {
+    heading: &Heading,
+) -> Vec<NewRecord> {
     let off = Admission::Refused(Refusal::WavesOff);
     let requested =
         foreign.events.iter().filter(|topic| admit(topic, &route.events, parallel) == off);
@@ -93,7 +95,7 @@ pub(super) fn invalid_waves(
         opening_recent_event: recent_event.to_owned(),
         ..WaveInvalid::default()
     });
-    invalid.collect()
+    invalid.map(|invalid| invalid.record(heading).into()).collect()
 }
 
 /// A refusal, for the next prompt.

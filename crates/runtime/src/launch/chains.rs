@@ -59,16 +59,6 @@ pub fn chain_named(
     Ok(definitions.expand(&chain.name, &chain.steps)?)
 }
 
-#[derive(Clone, Debug)]
-pub struct ChainRequest {
-    /// The name in `chains.toml`, or the list of steps.
-    pub name: String,
-    /// The project, with the flags of all steps.
-    pub project: Project,
-    pub objective: Option<String>,
-    pub steps: Vec<StepDefinition>,
-}
-
 #[derive(Debug)]
 pub struct ChainLaunch {
     pub launch: Launch,
@@ -90,9 +80,15 @@ impl ChainLaunch {
 }
 
 impl Launcher<'_> {
-    /// Prepares a chain. All of its steps are checked, and need an objective.
-    pub fn begin_chain(&self, request: ChainRequest) -> Result<ChainLaunch, DriveError> {
-        let ChainRequest { name, project, objective, steps } = request;
+    /// Prepares a chain: one of `chains.toml`, or one that is named by the list of its steps. The project has the flags
+    /// of all steps. They are checked, and need an objective.
+    pub fn begin_chain(
+        &self,
+        name: &str,
+        project: Project,
+        objective: Option<String>,
+        steps: Vec<StepDefinition>,
+    ) -> Result<ChainLaunch, DriveError> {
         let sources = Sources::new(&*self.world.disk);
         self.check_agents(&project, &steps, &sources)?;
         check_steps(&project, &steps, |step| {
@@ -101,7 +97,7 @@ impl Launcher<'_> {
         })?;
         let outline = project.outline(&sources)?;
         let id = claim_id(&outline, Kind::Chain, self.world)?;
-        let start = chain_start(name, names(&steps), objective);
+        let start = chain_start(name.to_owned(), names(&steps), objective);
         let launch = Launch::new(Kind::Chain, id, Opening::Begin, project, outline);
         Ok(ChainLaunch { launch, start, steps })
     }
