@@ -63,7 +63,6 @@ fn reviewer_handler(site: &Site<'_>, loaded: &Loaded, memory: Places, speaker: S
     }
 }
 
-/// The environment of every agent of a run.
 fn environment(loaded: &Loaded, run: &str, iteration: u64) -> Env {
     let files = &loaded.files;
     Env {

@@ -40,7 +40,6 @@ pub(crate) struct Harness<'a, F> {
 pub struct Foreign {
     /// Events that want to route, in order.
     pub events: Vec<Topic>,
-    /// The topics of forged records.
     pub forged: Vec<String>,
 }
 
@@ -237,7 +236,6 @@ impl<F: Fold> RunRecords<F> {
         self.provenance.next_number() > 0
     }
 
-    /// Applies a record, if it is one of the run.
     pub(crate) fn take(&mut self, record: &Glance<'_>) {
         if record.run() != self.fold.id() {
             return;
@@ -298,9 +296,7 @@ pub(crate) fn repair(journal: &dyn Journal) -> Result<(), AppendError> {
     journal.append(&[], Append::default()).map(drop)
 }
 
-/// A note about records that were ignored, for the user.
 fn forged_note(topics: &[String]) -> Option<String> {
-    /// So many are named.
     const NAMED: usize = 10;
 
     match topics {

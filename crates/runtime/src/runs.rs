@@ -334,7 +334,6 @@ impl<F: Fold> RecordedRun<F> {
         self.records.take(record);
     }
 
-    /// The state by the records that are believed.
     pub(crate) fn proven(&self) -> &F {
         &self.records.fold
     }

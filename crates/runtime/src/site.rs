@@ -68,7 +68,6 @@ pub enum Progress<'a> {
         number: u64,
         of: u64,
         roles: &'a [String],
-        /// The event that routes it.
         event: &'a str,
     },
     /// An iteration ended; the run as it is now.
@@ -105,7 +104,6 @@ pub enum Progress<'a> {
     Slots(SlotProgress<'a>),
     /// Warnings about the settings and the loop of a run that is about to be carried out.
     Warnings(&'a [Problem]),
-    /// A warning or a remark for the user.
     Note(&'a str),
 }
 
@@ -121,6 +119,5 @@ pub enum SlotProgress<'a> {
     },
     Reviewed(&'a Slot, &'a SlotReview<'a>),
     Finished(&'a Slot, &'a SlotFinish),
-    /// All slots of an iteration ended.
     IterationFinished(&'a FinishedIteration),
 }

@@ -68,7 +68,6 @@ impl StepReports {
         ended.map(|step| self.report(step)).collect()
     }
 
-    /// The run of a step, if the journal mentions it.
     pub(super) fn run(&self, run: &str) -> Option<&Run> {
         self.runs.get(run).filter(|run| run.records.is_there).map(|run| &run.records.fold.run)
     }

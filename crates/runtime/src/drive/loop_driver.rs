@@ -192,7 +192,6 @@ impl<'a> LoopDriver<'a> {
         Ok(())
     }
 
-    /// Records that a run is resumed that had stopped or crashed.
     fn record_resumption(&mut self) -> Result<(), DriveError> {
         if let Some(note) = self.run.harness.take_forged_note() {
             self.run.site.note(&note);
@@ -211,7 +210,6 @@ impl<'a> LoopDriver<'a> {
         Ok(())
     }
 
-    /// Ends the run if it was asked to stop.
     fn is_interrupted(&mut self) -> Result<bool, DriveError> {
         let is_over = matches!(self.run.state().stage, Stage::New | Stage::Ended(_));
         if self.run.site.interrupts.first().is_none() || is_over {

@@ -35,7 +35,6 @@ use crate::sandbox::{Extent, repository_paths};
 use crate::site::Site;
 use crate::turn::{Launch, Place, Turn};
 
-/// Maximum number of characters of earlier outputs in a prompt.
 const SCRATCHPAD_BUDGET: usize = 24_000;
 
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +42,6 @@ pub(super) struct LoopTurn<'t> {
     /// The iteration, or the one that follows a review.
     pub(super) iteration: u64,
     pub(super) recent_event: &'t str,
-    /// The roles that should act, and the events that they may emit.
     pub(super) route: &'t Route,
     /// The contract of a review; empty in an iteration.
     pub(super) review: &'t str,
@@ -68,10 +66,8 @@ pub(super) struct LoopRun<'a> {
 /// What makes a run a branch of a wave.
 #[derive(Clone, Debug)]
 pub(super) struct Branch {
-    /// The run that it is a branch of.
     pub(super) parent: String,
     pub(super) dir: RunDir,
-    /// The event that routes its first iteration.
     pub(super) opening_event: String,
     pub(super) timeout: Duration,
     /// Its worktree, if it does not work in the project itself.

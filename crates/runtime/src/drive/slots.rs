@@ -401,7 +401,6 @@ impl<'a> SlotsDriver<'a> {
         Ok(())
     }
 
-    /// Names items that were added during the run and left in the queue.
     fn report_new_items(&self) {
         let mark = self.look(|slots| slots.start.as_ref()?.queue_mark.clone());
         let Some(mark) = mark.filter(|_| self.rules().new_items == NewItems::Excluded) else {

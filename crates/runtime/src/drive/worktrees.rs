@@ -25,7 +25,6 @@ pub(super) struct Worktrees {
     state: Option<PathBuf>,
 }
 
-/// A worktree, as it is on record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WorktreeSpec<'p> {
     /// The directory of its branch or slot, which contains the worktree and other files.

@@ -13,7 +13,6 @@ use crate::world::{Key, KeyedDigest};
 
 /// The longest file that is read; it holds millions of notes.
 const LONGEST: u64 = 256 * 1024 * 1024;
-/// The first line.
 const HEADER: &str = "autoloop notes 2";
 /// The beginning of the line with the request.
 const REQUEST: &str = "request ";
@@ -68,7 +67,6 @@ pub(super) fn forget(place: &RunPlace<'_>) -> Result<(), DriveError> {
     }
 }
 
-/// Reads one note, if it is valid.
 fn note(line: &str, run: &str, key: &Key) -> Option<(u64, Mark)> {
     let mut words = line.split(' ');
     let number = words.next()?.parse().ok()?;

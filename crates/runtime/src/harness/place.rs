@@ -18,7 +18,6 @@ use crate::world::{Access, DiskFile, World};
 /// starting when it was killed has a copy for a moment.
 const LAST_COPY: Duration = Duration::from_secs(5);
 
-/// A run, and where its files are.
 #[derive(Clone)]
 pub(crate) struct RunPlace<'a> {
     pub(crate) kind: Kind,

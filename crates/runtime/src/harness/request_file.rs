@@ -13,17 +13,13 @@ const LONGEST: u64 = 8 * 1024 * 1024;
 /// The beginning of the last line.
 const SEAL: &str = "seal ";
 
-/// The text of a request.
 pub(crate) enum RequestText {
-    /// As it was kept.
     Intact(String),
     /// `flags` was edited, damaged or removed; this is its copy.
     Restored(String),
-    /// Nothing proves what it was.
     Unproven,
 }
 
-/// Keeps the text of a request.
 pub(crate) fn keep_request(place: &RunPlace<'_>, text: &str) -> Result<(), DriveError> {
     let seal = place.world.key().map_or(0, |key| key.seal("request", &parts(place, text)));
     let sealed = format!("{text}{SEAL}{seal:032x}\n");

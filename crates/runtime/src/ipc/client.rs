@@ -26,7 +26,6 @@ pub struct Client {
     ticket: String,
 }
 
-/// The payload of an event.
 #[derive(Clone, Copy, Debug)]
 pub enum Payload<'a> {
     Text(&'a str),

@@ -10,19 +10,19 @@ use crate::failure::Failure;
 use crate::memory::Change;
 use crate::message;
 
-/// The largest message with a ticket.
 pub(super) const LARGEST_TICKET: u32 = 256;
 /// The largest request: the longest entry of memory, and something to spare. An answer
 /// that repeats a part of it still fits into the buffer of a socket.
 pub(super) const LARGEST_REQUEST: u32 = 128 * 1024;
 pub(super) const LARGEST_ANSWER: u32 = 1024 * 1024;
 
-/// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Request {
     /// Append an event; its payload has so many bytes and follows.
-    Emit { topic: String, bytes: u64 },
-    /// Change memory.
+    Emit {
+        topic: String,
+        bytes: u64,
+    },
     Change(Change),
 }
 

@@ -41,7 +41,6 @@ impl Server {
         Server::open_with(path, ticket, handler, Timeouts::default())
     }
 
-    /// The same with other timeouts.
     pub fn open_with(
         path: impl Into<PathBuf>,
         ticket: Ticket,
@@ -94,7 +93,6 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
     Ok(UnixListener::from(socket))
 }
 
-/// The sessions of a server.
 struct Sessions {
     service: Service,
     listener: UnixListener,

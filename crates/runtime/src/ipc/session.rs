@@ -24,7 +24,6 @@ use crate::world::{Clock, DiskFile};
 /// Payloads up to this size are held in memory.
 const SHORT: u64 = 64 * 1024;
 
-/// What every session of a server needs.
 pub(super) struct Service {
     pub(super) ticket: Ticket,
     pub(super) handler: Handler,
@@ -39,12 +38,10 @@ pub(super) struct Service {
 pub struct Handler {
     /// The agent, the events that it may emit, and the journal that they go to.
     pub emitter: Emitter,
-    /// The memory of the run and of the project.
     pub memory: Tiers,
 }
 
 impl Service {
-    /// Reads a request, carries it out, and answers.
     pub(super) fn serve(&self, mut stream: &UnixStream) {
         let answer: Answer = match self.answer(stream) {
             Ok(text) => Ok(text),

@@ -241,7 +241,6 @@ impl Text {
         Problem { severity, name, text, span, message, label, hint: None }
     }
 
-    /// Warnings about keys that are not known.
     pub(crate) fn unknown(&self, keys: Vec<UnknownKey>) -> impl Iterator<Item = Problem> {
         keys.into_iter().take(MAX_REPORTED).map(|key| match key.is_unenforced {
             true => {

@@ -48,7 +48,6 @@ impl Environment {
 pub struct LayerFile {
     pub origin: Origin,
     pub path: PathBuf,
-    /// The tables that are read from it.
     pub tables: Tables,
 }
 

@@ -76,7 +76,7 @@ impl<'a> Builtin<'a> {
         Ok(look(&folded.tasks.view, self.clock.now()))
     }
 
-    /// Adds a task. Returns its id.
+    /// Returns the id of the new task.
     pub fn add(&self, new: &New) -> Result<String, QueueError> {
         self.change(|tasks, now| tasks.add(new.clone(), now).map(Some))
             .map(Option::unwrap_or_default)
