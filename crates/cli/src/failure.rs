@@ -193,7 +193,7 @@ impl From<DriveError> for Failure {
             DriveError::Step { number, source } => {
                 Failure::from(*source).hint(format!("this is step {number}"))
             }
-            DriveError::Busy { .. } | DriveError::BusyChain { .. } => {
+            DriveError::Busy { .. } => {
                 Failure::new(Kind::Busy, message).hint(BUSY)
             }
             DriveError::Sandbox(_) => Failure::usage(message).hint(

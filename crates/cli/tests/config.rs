@@ -534,3 +534,62 @@ fn the_page_about_settings_tells_the_truth() {
         .collect();
     assert!(missing.is_empty(), "docs/configuration.md lacks:\n{}", missing.join("\n"));
 }
+
+#[cfg(target_os = "linux")]
+mod reads {
+    use std::mem::MaybeUninit;
+    use std::os::fd::OwnedFd;
+    use std::path::Path;
+
+    use autoloop_testkit::Sandbox;
+    use rustix::fs::inotify::{self, ReadFlags, WatchFlags};
+
+    /// Counts how often a file is opened before its mode is changed.
+    struct Opened(OwnedFd);
+
+    impl Opened {
+        fn watch(path: &Path) -> Opened {
+            let watch = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+            // The kernel joins equal events that follow each other, so the end of each reading is watched too.
+            let flags = WatchFlags::OPEN | WatchFlags::CLOSE_NOWRITE | WatchFlags::ATTRIB;
+            inotify::add_watch(&watch, path, flags).unwrap();
+            Opened(watch)
+        }
+
+        fn count(self) -> usize {
+            let mut buffer = [MaybeUninit::uninit(); 64 * 1024];
+            let mut events = inotify::Reader::new(self.0, &mut buffer);
+            let kinds = std::iter::from_fn(|| Some(events.next().ok()?.events()));
+            let kinds: Vec<ReadFlags> = kinds.collect();
+            let agent = kinds.iter().position(|kind| kind.contains(ReadFlags::ATTRIB)).unwrap();
+            kinds[..agent].iter().filter(|kind| kind.contains(ReadFlags::OPEN)).count()
+        }
+    }
+
+    /// The agent of the first iteration marks where the start ends.
+    #[test]
+    fn settings_are_read_once_per_start() {
+        let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
+        let settings =
+            "[event_loop]\nmax_iterations = 1\n[backend]\ncommand = 'sh'\nargs = ['agent.sh']\n";
+        sandbox.write("autoloops.toml", settings);
+        sandbox.write("agent.sh", "chmod 600 \"$AUTOLOOP_PROJECT_DIR/autoloops.toml\"; exit 1\n");
+        assert_eq!(sandbox.run(&["tasks", "add", "one"]).code, Some(0));
+        for (line, starts) in [
+            ("run .", 1),
+            ("run --resume", 1),
+            ("run autofix work", 1),
+            ("run --resume", 1),
+            ("slots --no-review --iterations 1", 1),
+            ("slots --resume --iterations 2", 1),
+            // The chain, and the run of its first step.
+            ("run --chain autofix,autofix work", 2),
+            ("chain run --resume", 2),
+        ] {
+            let opened = Opened::watch(&sandbox.path("autoloops.toml"));
+            let output = sandbox.run(&line.split(' ').collect::<Vec<_>>());
+            assert_eq!(output.code, Some(1), "{line}: {output}");
+            assert_eq!(opened.count(), starts, "{line}");
+        }
+    }
+}

@@ -12,7 +12,7 @@ use autoloop_core::wire_enum::Word;
 use autoloop_runtime::drive::ChainDriver;
 use autoloop_runtime::journal::Journal;
 use autoloop_runtime::launch::{
-    ChainLaunch, ChainRequest, Launch, Launcher, StepLauncher as _, chain_named, read_chains,
+    ChainLaunch, Launch, Launcher, StepLauncher as _, chain_named, read_chains,
 };
 use autoloop_runtime::project::Project;
 use autoloop_runtime::runs::chains;
@@ -117,25 +117,28 @@ fn run_chain(args: &RunArgs, world: &World) -> Result<(), Failure> {
         let dir = settings::project_dir(args.name.as_deref().map(Path::new))?;
         let definitions = definitions(&dir, world)?;
         let project = settings::chain_project(&dir, overrides)?;
-        let launcher = session.launcher(&project.dir);
+        let launcher = session.launcher(definitions.budget);
         let chain = launcher.resume_chain(project, id, &definitions)?;
-        launcher.check(&chain.launch.project, &chain.steps)?;
         return carry_out(&session, &launcher, &chain, args.report);
     }
     let name = args.name.as_deref().unwrap_or_default();
     let here = settings::default_project;
     let (dir, objective) =
         resolve_args::project_and_objective(args.dir.as_deref(), &args.prompt, here)?;
-    let steps = chain_named(&definitions(&dir, world)?, name, &dir)?;
+    let definitions = definitions(&dir, world)?;
+    let steps = chain_named(&definitions, name, &dir)?;
     let project = settings::chain_project(&dir, overrides)?;
-    let request = ChainRequest { name: name.to_owned(), project, objective, steps };
+    let launcher = session.launcher(definitions.budget);
     if args.dry_run {
-        session.launcher(&dir).check(&request.project, &request.steps)?;
-        return Ok(terminal::print(&dry_run(name, &request.steps))?);
+        launcher.check(&project, &steps)?;
+        return Ok(terminal::print(&dry_run(name, &steps))?);
     }
-    let project = args.dir.as_deref().unwrap_or(Path::new(".")).to_string_lossy();
-    let example = suggest::command(&["chain", "run", name, &project], "");
-    begin(request, &example, &session, args.report)
+    let place = args.dir.as_deref().unwrap_or(Path::new(".")).to_string_lossy();
+    let example = suggest::command(&["chain", "run", name, &place], "");
+    let chain = launcher
+        .begin_chain(name, project, objective, steps)
+        .map_err(|error| not_started(error, &example))?;
+    carry_out(&session, &launcher, &chain, args.report)
 }
 
 /// Runs the steps of `run --chain`.
@@ -146,23 +149,15 @@ pub(super) fn run_listed(
     report: ReportArgs,
     world: &World,
 ) -> Result<(), Failure> {
-    let listed = definitions(&project.dir, world)?.listed(names);
-    let steps = listed.map_err(|fault| Failure::usage(fault.to_string()))?;
-    let request = ChainRequest { name: names.to_owned(), project, objective, steps };
+    let definitions = definitions(&project.dir, world)?;
+    let steps = definitions.listed(names).map_err(|fault| Failure::usage(fault.to_string()))?;
+    let session = Session::start(Trust::Proven, world)?;
+    let launcher = session.launcher(definitions.budget);
     let example = suggest::command(&["run", "--chain", names], "");
-    begin(request, &example, &Session::start(Trust::Proven, world)?, report)
-}
-
-fn begin(
-    request: ChainRequest,
-    example: &str,
-    session: &Session<'_>,
-    report: ReportArgs,
-) -> Result<(), Failure> {
-    let launcher = session.launcher(&request.project.dir);
-    launcher.check(&request.project, &request.steps)?;
-    let chain = launcher.begin_chain(request).map_err(|error| not_started(error, example))?;
-    carry_out(session, &launcher, &chain, report)
+    let chain = launcher
+        .begin_chain(names, project, objective, steps)
+        .map_err(|error| not_started(error, &example))?;
+    carry_out(&session, &launcher, &chain, report)
 }
 
 fn dry_run(name: &str, steps: &[StepDefinition]) -> String {

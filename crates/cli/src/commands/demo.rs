@@ -11,6 +11,7 @@ mod summary;
 use std::io::{self, Write};
 use std::path::Path;
 
+use autoloop_core::chain::Budget;
 use autoloop_core::config::shell_words;
 use autoloop_runtime::launch::RunRequest;
 use autoloop_runtime::site::Trust;
@@ -36,7 +37,7 @@ pub(crate) fn run(_: &Args, world: &World) -> Result<(), Failure> {
     print(&opening(&project))?;
     // The settings of the user are not read: they may name an agent that costs money.
     let session = Session::start(Trust::Proven, world)?;
-    let launcher = session.launcher(&project.dir);
+    let launcher = session.launcher(Budget::default());
     let launch = launcher.begin(RunRequest::of_loop(&project.dir, &project.dir)?)?;
     // The summary is read from the journal afterwards.
     let run = carry_out(&session, &launcher, &launch, &|_| {})?;

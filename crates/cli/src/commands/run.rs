@@ -10,7 +10,7 @@ use autoloop_core::format::json_line;
 use autoloop_core::run::{Ending, Run, Stage, StopReason};
 use autoloop_core::wire_enum::Word;
 use autoloop_runtime::drive::LoopDriver;
-use autoloop_runtime::launch::{Launch, Launcher, existing_dir};
+use autoloop_runtime::launch::{Launch, Launcher, chain_limits, existing_dir};
 use autoloop_runtime::site::Progress;
 use autoloop_runtime::world::World;
 use serde_json::json;
@@ -105,13 +105,13 @@ impl Args {
             let (dir, run) = words.resolve_resumed(name)?;
             let mut project = settings::project(&existing_dir(&dir)?)?;
             project.overrides = overrides;
-            let launcher = session.launcher(&project.dir);
+            let launcher = session.launcher(chain_limits(&project.dir, session.world));
             let launch = launcher.resume(coordinator::Kind::Loop, project, &run)?;
             return Ok((launcher, launch));
         }
         let mut request = words.resolve(&env)?;
         request.project.overrides = overrides;
-        let launcher = session.launcher(&request.project.dir);
+        let launcher = session.launcher(chain_limits(&request.project.dir, session.world));
         let launch = launcher
             .begin(request)
             .map_err(|error| not_started(error, &suggest::command(&self.loop_words(), "")))?;

@@ -8,6 +8,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use autoloop_core::chain::Budget;
 use autoloop_core::config::shell_words::join;
 use autoloop_core::coordinator;
 use autoloop_core::run::SomeRun;
@@ -110,8 +111,9 @@ impl<'a> Session<'a> {
         Ok(Session { world, program, trust, interrupts })
     }
 
-    pub(super) fn launcher(&self, dir: &Path) -> Launcher<'_> {
-        Launcher::new(self.world, &self.program, self.trust, dir)
+    /// Starts runs, which may request chains within these limits.
+    pub(super) fn launcher(&self, limits: Budget) -> Launcher<'_> {
+        Launcher { world: self.world, program: &self.program, trust: self.trust, limits }
     }
 
     pub(super) fn site<'s>(

@@ -9,7 +9,7 @@ use autoloop_core::duration;
 use autoloop_core::env::Env;
 use autoloop_core::format::json_text;
 use autoloop_core::queue::{
-    Claim, LONGEST_CLAIM, LONGEST_TEXT, New, Priority, Refusal, Status, Task, Tasks,
+    Claim, LONGEST_CLAIM, LONGEST_TEXT, New, Priority, Refusal, Status, Task, Tasks, Wanted,
 };
 use autoloop_core::table;
 use autoloop_core::timestamp::Timestamp;
@@ -305,7 +305,7 @@ impl Command<'_> {
         let who = args.actor.name();
         let claimed = match &args.id {
             Some(id) => Some(self.queue.claim_for(id, &who, args.lasting)?),
-            None => self.queue.claim_next_for(&who, args.lasting)?,
+            None => self.queue.claim_next_for(&who, args.lasting, &Wanted::default())?,
         };
         let Some(Claimed { item, claim }) = claimed else {
             let progress = self.queue.progress()?;

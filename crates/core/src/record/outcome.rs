@@ -105,6 +105,8 @@ words! {
         StopMarker = "stop_marker",
         NoItems = "no_items",
         MaxItems = "max_items",
+        /// It was asked to stop, and can be resumed.
+        Interrupted = "interrupted",
     }
 }
 
