@@ -107,11 +107,11 @@ impl Reader<'_> {
                 return Ok(ControlFlow::Break(()));
             }
         }
-        let wholeness = match elider.kept() {
+        let (bytes, elisions) = elider.finish();
+        let wholeness = match bytes.len() {
             LONGEST.. => Wholeness::TooLarge { limit: LONGEST },
             _ => Wholeness::Elided,
         };
-        let (bytes, elisions) = elider.finish();
         let line = Line {
             bytes: &bytes,
             ending: &ending,
