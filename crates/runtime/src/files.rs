@@ -20,10 +20,12 @@ use rustix::io::Errno;
 
 use crate::world::{Access, Disk, DiskFile, FileKind};
 
+/// How much is read at once.
+const BLOCK: u64 = 64 * 1024;
+
 /// Whether the last component of a path may be a symbolic link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
-    /// The file that the link names is opened.
     Follow,
     /// A link is not a regular file.
     Refuse,
@@ -35,18 +37,10 @@ pub enum Unreadable {
     /// A directory, a pipe, a socket, a device, or a link where none is followed.
     #[error("it is not a regular file")]
     NotAFile,
-    /// Longer than the limit.
     #[error("it has {bytes} bytes; the limit is {most}")]
-    TooLong {
-        /// The length of the file.
-        bytes: u64,
-        /// The limit.
-        most: u64,
-    },
-    /// Bytes that are not text.
+    TooLong { bytes: u64, most: u64 },
     #[error("it is not UTF-8")]
     NotText,
-    /// The system refuses.
     #[error("{0}")]
     Io(#[from] io::Error),
 }
@@ -110,31 +104,53 @@ pub fn read(
     most: u64,
 ) -> Result<Option<Vec<u8>>, Unreadable> {
     let Some(file) = open(disk, path, links)? else { return Ok(None) };
-    let length = file.stat()?.len;
-    if length > most {
-        return Err(Unreadable::TooLong { bytes: length, most });
-    }
     let mut bytes = Vec::new();
-    let mut block = [0; 8 * 1024];
+    let mut length = file.stat()?.len;
     // The file may grow while it is read, so its length alone is no limit.
-    loop {
-        match file.read_at(&mut block, bytes.len() as u64) {
-            Ok(0) => return Ok(Some(bytes)),
-            Ok(count) => bytes.extend_from_slice(&block[..count]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error.into()),
+    while length <= most {
+        let at = bytes.len() as u64;
+        let block = file.read_range(at..at + BLOCK)?;
+        bytes.extend_from_slice(&block);
+        if (block.len() as u64) < BLOCK {
+            return Ok(Some(bytes));
         }
-        let length = bytes.len() as u64;
-        if length > most {
-            return Err(Unreadable::TooLong { bytes: length, most });
-        }
+        length = length.max(bytes.len() as u64);
     }
+    Err(Unreadable::TooLong { bytes: length, most })
 }
 
 /// The text of a file that a user placed, of at most `most` bytes; `None` if there is no such file.
 pub fn read_text(disk: &dyn Disk, path: &Path, most: u64) -> Result<Option<String>, Unreadable> {
     let bytes = read(disk, path, Links::Follow, most)?;
     bytes.map(String::from_utf8).transpose().map_err(|_| Unreadable::NotText)
+}
+
+/// The end of a file that another process may still be writing to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tail {
+    /// The last lines. Bytes that are not UTF-8 are U+FFFD.
+    pub text: String,
+    /// The length of the whole file in bytes.
+    pub length: u64,
+    /// How many bytes before the text were left out.
+    pub left_out: u64,
+}
+
+/// Reads at most so many bytes from the end of a file, from the beginning of a line where there is one.
+pub fn tail(path: &Path, most: u32, disk: &dyn Disk) -> io::Result<Tail> {
+    let file = open(disk, path, Links::Refuse)?.ok_or(io::ErrorKind::NotFound)?;
+    let length = file.stat()?.len;
+    let left_out = length.saturating_sub(most.into());
+    let bytes = file.read_range(left_out..length)?;
+    let begin = match bytes.iter().position(|byte| *byte == b'\n') {
+        Some(end) if left_out > 0 && end + 1 < bytes.len() => end + 1,
+        _ => 0,
+    };
+    Ok(Tail {
+        text: String::from_utf8_lossy(&bytes[begin..]).into_owned(),
+        length,
+        left_out: left_out + begin as u64,
+    })
 }
 
 /// Removes a file or a link; one that does not exist is no error.
@@ -213,5 +229,34 @@ mod tests {
         }
         let circle = read_text(&RealDisk, &path("link2"), 20_000).unwrap_err().to_string();
         assert!(circle.contains("os error 40"), "{circle}");
+    }
+
+    fn of(bytes: &[u8], most: u32) -> (String, u64) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        std::fs::write(&path, bytes).unwrap();
+        let tail = tail(&path, most, &RealDisk).unwrap();
+        assert_eq!(tail.length, bytes.len() as u64);
+        (tail.text, tail.left_out)
+    }
+
+    #[test]
+    fn whole_lines_are_read_from_the_end() {
+        assert_eq!(of(b"one\ntwo\nthree", 100), ("one\ntwo\nthree".into(), 0));
+        assert_eq!(of(b"one\ntwo\nthree", 11), ("two\nthree".into(), 4));
+        assert_eq!(of(b"one\ntwo\nthree", 3), ("ree".into(), 10));
+        assert_eq!(of(b"0123456789\n", 4), ("789\n".into(), 7));
+        assert_eq!(of(b"", 4), (String::new(), 0));
+        assert_eq!(of(b"a\xffb", 4), ("a\u{fffd}b".into(), 0));
+    }
+
+    #[test]
+    fn what_is_no_file_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("/etc/hostname", &link).unwrap();
+        for path in [dir.path(), &link, &dir.path().join("missing")] {
+            assert!(tail(path, 10, &RealDisk).is_err(), "{}", path.display());
+        }
     }
 }

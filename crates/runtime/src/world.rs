@@ -124,6 +124,27 @@ pub trait DiskFile: Send + Sync {
     fn lock_holder(&self) -> Option<u32>;
     /// Reads at an offset; 0 at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Reads until the buffer is full or the file ends.
+    fn read_full(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.read_at(&mut buffer[filled..], offset + filled as u64) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+    /// The bytes in a range; fewer where the file ends before.
+    fn read_range(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
+        let length = usize::try_from(range.end - range.start).map_err(io::Error::other)?;
+        let mut bytes = vec![0; length];
+        let count = self.read_full(&mut bytes, range.start)?;
+        bytes.truncate(count);
+        Ok(bytes)
+    }
     /// Appends bytes, possibly fewer than given.
     fn append(&self, bytes: &[u8]) -> io::Result<usize>;
     /// Truncates the file to a length.

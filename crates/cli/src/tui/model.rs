@@ -13,7 +13,7 @@ use autoloop_core::queue::Tasks;
 use autoloop_core::record::Glance;
 use autoloop_core::timestamp::Timestamp;
 use autoloop_core::views::board::{Board, Boards, Row};
-use autoloop_runtime::file_tail::Tail;
+use autoloop_runtime::files::Tail;
 use autoloop_runtime::journal::sidecar::Kept;
 use autoloop_runtime::journal::{Journal, Position, ReadError};
 use autoloop_runtime::runs::{self, WatchedSlots, holder};

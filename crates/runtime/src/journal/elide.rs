@@ -217,7 +217,9 @@ fn character_end(text: &[u8], index: usize) -> usize {
     match index {
         0 => 0,
         _ if index >= text.len() => text.len(),
-        _ => index + text[index..].iter().take(3).take_while(|byte| is_continuation(**byte)).count(),
+        _ => {
+            index + text[index..].iter().take(3).take_while(|byte| is_continuation(**byte)).count()
+        }
     }
 }
 

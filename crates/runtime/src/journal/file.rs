@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use super::append::{Entry, Tail, ending};
 use super::commit::Commit;
-use super::reader::{line_start, line_start_from, read_at, read_lines};
+use super::reader::{line_start, line_start_from, read_lines};
 use super::{
     Append, AppendError, Durability, Journal, NewRecord, Position, ReadError, Unsuitable, Visit,
 };
@@ -128,19 +128,19 @@ impl FileJournal {
         range: std::ops::Range<u64>,
         out: &mut dyn FnMut(&[u8]) -> io::Result<()>,
     ) -> Result<(), ReadError> {
+        /// How much is copied at once.
+        const BLOCK: u64 = 256 * 1024;
+
         let failed = |error| ReadError::io(&self.path, error);
         let Some((file, _)) = self.open_to_read()? else { return Ok(()) };
-        let mut block = vec![0; 256 * 1024];
         let mut at = range.start;
         while at < range.end {
-            let wanted =
-                usize::try_from(range.end - at).map_or(block.len(), |left| left.min(block.len()));
-            let count = read_at(file.as_ref(), &mut block[..wanted], at).map_err(failed)?;
-            if count == 0 {
+            let bytes = file.read_range(at..range.end.min(at + BLOCK)).map_err(failed)?;
+            if bytes.is_empty() {
                 break;
             }
-            out(&block[..count]).map_err(failed)?;
-            at += count as u64;
+            out(&bytes).map_err(failed)?;
+            at += bytes.len() as u64;
         }
         Ok(())
     }

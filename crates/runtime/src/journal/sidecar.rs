@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use autoloop_core::view::View;
 use autoloop_core::views::latest_run::LatestRun;
 
-use super::reader::{line_start, read_at, read_lines};
+use super::reader::{line_start, read_lines};
 use super::{FileJournal, Journal, Position, ReadError};
 use crate::files::{self, Links};
 use crate::world::{DiskFile, FileKind, FileStat, Key};
@@ -173,10 +173,9 @@ fn header_of<V: View>(position: Position, stat: &FileStat) -> Vec<u8> {
 
 /// The bytes before a position.
 fn anchor(file: &dyn DiskFile, position: Position) -> Option<Vec<u8>> {
-    let length = position.at.min(ANCHOR);
-    let mut bytes = vec![0; usize::try_from(length).ok()?];
-    let count = read_at(file, &mut bytes, position.at - length).ok()?;
-    (count as u64 == length).then_some(bytes)
+    let begin = position.at.saturating_sub(ANCHOR);
+    let bytes = file.read_range(begin..position.at).ok()?;
+    (bytes.len() as u64 == position.at - begin).then_some(bytes)
 }
 
 fn sealed<V: View>(key: &Key, header: &[u8], anchor: &[u8], state: &[u8]) -> [u8; 16] {
