@@ -31,7 +31,6 @@ pub enum Links {
     Refuse,
 }
 
-/// Why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
     /// A directory, a pipe, a socket, a device, or a link where none is followed.
@@ -65,10 +64,8 @@ pub fn open(
         Links::Refuse => Access::ReadNoFollow,
     };
     let file = match disk.open(path, access) {
-        Ok(file) => file,
         Err(error) if is_missing(&error) => return Ok(None),
-        Err(error) if is_special(&error, links) => return Err(Unreadable::NotAFile),
-        Err(error) => return Err(error.into()),
+        opened => opened.map_err(|error| cannot_open(error, links))?,
     };
     match file.stat()?.kind {
         FileKind::Regular => Ok(Some(file)),
@@ -83,11 +80,8 @@ pub fn open_here(path: &Path, links: Links, most: u64) -> Result<File, Unreadabl
         Links::Follow => flags,
         Links::Refuse => flags | OFlags::NOFOLLOW,
     };
-    let file = match rustix::fs::open(path, flags, Mode::empty()).map_err(io::Error::from) {
-        Ok(file) => File::from(file),
-        Err(error) if is_special(&error, links) => return Err(Unreadable::NotAFile),
-        Err(error) => return Err(error.into()),
-    };
+    let opened = rustix::fs::open(path, flags, Mode::empty());
+    let file = File::from(opened.map_err(|errno| cannot_open(errno.into(), links))?);
     let found = file.metadata()?;
     match found.len() {
         _ if !found.is_file() => Err(Unreadable::NotAFile),
@@ -130,7 +124,6 @@ pub fn read_text(disk: &dyn Disk, path: &Path, most: u64) -> Result<Option<Strin
 pub struct Tail {
     /// The last lines. Bytes that are not UTF-8 are U+FFFD.
     pub text: String,
-    /// The length of the whole file in bytes.
     pub length: u64,
     /// How many bytes before the text were left out.
     pub left_out: u64,
@@ -166,11 +159,14 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Whether an error says that the name stands for something that cannot be opened as a file is.
-fn is_special(error: &io::Error, links: Links) -> bool {
-    let is = |errno: Errno| error.raw_os_error() == Some(errno.raw_os_error());
-    // A socket has no descriptor to open; a link that is not followed is reported as a loop.
-    is(Errno::NXIO) || (links == Links::Refuse && is(Errno::LOOP))
+/// Why a name cannot be opened as a file is.
+fn cannot_open(error: io::Error, links: Links) -> Unreadable {
+    match Errno::from_io_error(&error) {
+        // A socket has no descriptor to open; a link that is not followed is reported as a loop.
+        Some(Errno::NXIO) => Unreadable::NotAFile,
+        Some(Errno::LOOP) if links == Links::Refuse => Unreadable::NotAFile,
+        _ => error.into(),
+    }
 }
 
 #[cfg(test)]

@@ -18,7 +18,6 @@ use crate::world::DiskFile;
 /// The longest write. All records of one step are far shorter.
 const LARGEST_WRITE: usize = 1024 * 1024;
 
-/// The records of one caller.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) parts: Vec<Part>,
@@ -88,7 +87,7 @@ pub(super) struct Tail<'a> {
     pub(super) now: Timestamp,
 }
 
-type Outcome = Result<Position, AppendError>;
+pub(super) type Outcome = Result<Position, AppendError>;
 
 impl Tail<'_> {
     /// Appends the entries, one outcome each. Entries after one that cannot be stored are still stored.
@@ -112,7 +111,7 @@ impl Tail<'_> {
         let mut writer =
             Writer { tail: self, written: len, whole: len, ending, buffer: Vec::new() };
         if len > 0 && writer.ending.last() != Some(&b'\n') {
-            let offset = line_start(self.file, len).map_err(failed)?;
+            let offset = line_start(self.file, 0..len).map_err(failed)?;
             let heading = Heading { run: String::new(), iteration: String::new(), now: self.now };
             let repaired = JournalRepaired { offset, bytes: len - offset };
             writer.buffer.push(b'\n');

@@ -5,8 +5,7 @@
 //! result is the same JSON with its long strings shortened. A chunk never ends inside of a character or an
 //! escape, so the parsers of records can check what no other reader sees.
 
-use autoloop_core::record::{BadLine, Glance, parse};
-use memchr::memmem;
+use autoloop_core::record::{BadLine, Glance};
 
 /// How much of the beginning of a string is kept.
 const HEAD: usize = 64 * 1024;
@@ -107,19 +106,24 @@ impl Elider {
     /// `limit`.
     fn inside(&mut self, text: &[u8], limit: usize, start: usize) -> usize {
         let mut at = 0;
-        let mut is_open = true;
-        while is_open && at < limit {
+        let is_open = loop {
+            if at >= limit {
+                break true;
+            }
             let rest = &text[at..];
             let room = HEAD.saturating_sub(self.kept.len() - start);
             let special = memchr::memchr2(b'"', b'\\', rest);
             let (taken, kept) = match special.map(|special| (special, rest[special])) {
-                Some((0, b'"')) => {
-                    is_open = false;
-                    break;
-                }
+                Some((0, b'"')) => break false,
                 Some((0, _)) => {
                     self.tail.clear();
                     let escape = escape_length(rest);
+                    if is_half(&rest[..escape]) {
+                        let reason = "lone leading surrogate in hex escape".to_owned();
+                        let half =
+                            Defect::new(self.taken + at as u64, BadLine::NotJson { reason, at: 1 });
+                        self.defects.forgiven.get_or_insert(half);
+                    }
                     (escape, if room > 0 { escape } else { 0 })
                 }
                 _ => {
@@ -135,7 +139,7 @@ impl Elider {
             self.kept.extend_from_slice(&rest[..kept]);
             self.is_cut |= kept < taken;
             at += taken;
-        }
+        };
         // A string that is kept whole is checked by its reader.
         if is_open || self.is_cut {
             self.check(&text[..at]);
@@ -167,49 +171,46 @@ impl Elider {
         self.is_cut = false;
     }
 
-    /// Checks whole characters of a string by reading a record that consists of them.
+    /// Checks whole characters of a string, surrogates aside, by reading a record that consists of them.
     fn check(&mut self, text: &[u8]) {
         const BEFORE: &[u8] = br#"{"run": "", "iteration": "", "topic": "", "payload": ""#;
 
         let line = [BEFORE, text, br#""}"#].concat();
-        let (first, bad) = match Glance::read(&line) {
-            Err(bad) => (&mut self.defects.refused, bad),
-            Ok(_) if is_strictly_valid(text) => return,
-            Ok(_) => match parse(&line) {
-                Err(bad) => (&mut self.defects.forgiven, bad),
-                Ok(_) => return,
-            },
-        };
-        let at = match bad {
-            BadLine::NotUtf8 { at } | BadLine::NotJson { at, .. } => at - BEFORE.len(),
-            _ => 0,
-        };
-        first.get_or_insert(Defect { offset: self.taken + at as u64, bad });
+        if let Err(bad) = Glance::read(&line) {
+            let bad = placed(bad, |at| at.saturating_sub(BEFORE.len()));
+            self.defects.refused.get_or_insert_with(|| Defect::new(self.taken, bad));
+        } else if let Err(error) = std::str::from_utf8(text) {
+            let bad = BadLine::NotUtf8 { at: error.valid_up_to() };
+            self.defects.forgiven.get_or_insert_with(|| Defect::new(self.taken, bad));
+        }
     }
 }
 
-/// Whether a lazy reader accepts a text only if a strict one does: without escapes of surrogates, and in UTF-8.
-fn is_strictly_valid(text: &[u8]) -> bool {
-    let has_surrogate = [b"\\ud", b"\\uD"].iter().any(|it| memmem::find(text, *it).is_some());
-    !has_surrogate && std::str::from_utf8(text).is_ok()
-}
-
-/// The length of the escape or the pair of them that a text begins with. An invalid one ends before the first
-/// byte that does not belong to it.
+/// The length of the escape, or the pair of them, that a text begins with. An invalid one ends before the first byte
+/// that does not belong to it.
 fn escape_length(text: &[u8]) -> usize {
     let hex = |from: usize| {
         from + text.iter().skip(from).take(4).take_while(|byte| byte.is_ascii_hexdigit()).count()
     };
     match text {
-        [_, b'u', b'd' | b'D', b'8' | b'9' | b'a' | b'b' | b'A' | b'B', _, _, b'\\', b'u', ..]
-            if hex(2) == 6 =>
-        {
-            hex(8)
+        [_, b'u', ..] => {
+            let is_pair = hex(2) == 6
+                && matches!(text[2..4], [b'd' | b'D', b'8' | b'9' | b'a' | b'b' | b'A' | b'B'])
+                && text[6..].starts_with(b"\\u")
+                && hex(8) == 12
+                && matches!(text[8..10], [b'd' | b'D', b'c'..=b'f' | b'C'..=b'F']);
+            if is_pair { 12 } else { hex(2) }
         }
-        [_, b'u', ..] => hex(2),
         [_, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => 2,
         _ => 1,
     }
+}
+
+/// Whether an escape is one half of a surrogate pair.
+fn is_half(escape: &[u8]) -> bool {
+    let is_surrogate =
+        matches!(escape, [_, _, b'd' | b'D', b'8' | b'9' | b'a'..=b'f' | b'A'..=b'F', ..]);
+    is_surrogate && escape.len() == 6
 }
 
 /// The first end of a character at or behind an index, if that is not behind the end of the text.
@@ -235,6 +236,15 @@ pub(super) struct Defect {
 }
 
 impl Defect {
+    /// An error in a text that begins at an offset.
+    fn new(begin: u64, bad: BadLine) -> Self {
+        let at = match bad {
+            BadLine::NotUtf8 { at } | BadLine::NotJson { at, .. } => at as u64,
+            _ => 0,
+        };
+        Defect { offset: begin + at, bad }
+    }
+
     /// The error for a record that begins at an offset.
     pub(super) fn reason(&self, begin: u64) -> BadLine {
         let at = usize::try_from(self.offset.saturating_sub(begin)).unwrap_or(usize::MAX);
@@ -263,7 +273,7 @@ pub(super) struct Defects {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use autoloop_core::record::{Glance, parse, pieces};
+    use autoloop_core::record::{parse, pieces};
 
     fn elide(line: &[u8], step: usize) -> Vec<u8> {
         let mut elider = Elider::default();

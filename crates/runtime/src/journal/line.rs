@@ -94,7 +94,6 @@ impl<'a> Line<'a> {
         self.end - self.start
     }
 
-    /// The position behind it.
     pub fn position(&self) -> Position {
         Position::behind(self.end, self.ending)
     }

@@ -126,13 +126,8 @@ impl Reader<'_> {
     }
 }
 
-/// The offset behind the last newline before `end`; 0 when there is none.
-pub(super) fn line_start(file: &dyn DiskFile, end: u64) -> io::Result<u64> {
-    line_start_from(file, 0..end)
-}
-
 /// The offset behind the last newline in a range; its start when there is none.
-pub(super) fn line_start_from(file: &dyn DiskFile, range: Range<u64>) -> io::Result<u64> {
+pub(super) fn line_start(file: &dyn DiskFile, range: Range<u64>) -> io::Result<u64> {
     let mut end = range.end;
     let mut size = 4 * 1024;
     while end > range.start {
