@@ -12,15 +12,13 @@ use std::time::Duration;
 
 use autoloop_core::timestamp::Timestamp;
 
-mod confinement;
 mod job;
 mod real;
 mod secret;
 
-pub use confinement::{Confinement, Overlay, Rules};
 pub use job::{
-    CRASH_GRACE, Cause, Ending, Exit, Finished, Job, Limits, NeverStarted, Obstacle, Orphans,
-    Output, Reading, Report, Running, Signal, Spool,
+    CRASH_GRACE, Cause, Confinement, Ending, Exit, Finished, Job, Limits, NeverStarted, Obstacle,
+    Orphans, Output, Overlay, Reading, Rules, Running, Signal, Spool,
 };
 pub use real::{OsEntropy, RealDisk, SystemClock};
 pub use secret::{Key, KeyedDigest, Secret};
@@ -63,7 +61,6 @@ pub trait Entropy: Send + Sync {
     }
 }
 
-/// Starts processes.
 pub trait Spawner: Send + Sync {
     /// Starts a job and supervises it to its end: deadline, output, orphans. An error means that nothing was
     /// started; a missing program may also be reported by [`Finished`].
@@ -81,7 +78,6 @@ pub trait Spawner: Send + Sync {
     }
 }
 
-/// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// To read; it must exist.
@@ -113,7 +109,6 @@ pub trait Disk: Send + Sync {
     fn watch(&self, path: &Path) -> io::Result<Box<dyn Watch>>;
 }
 
-/// One open file.
 pub trait DiskFile: Send + Sync {
     fn stat(&self) -> io::Result<FileStat>;
     /// Takes the exclusive advisory lock; `false` when another open file has it.
@@ -147,7 +142,6 @@ pub trait DiskFile: Send + Sync {
     }
     /// Appends bytes, possibly fewer than given.
     fn append(&self, bytes: &[u8]) -> io::Result<usize>;
-    /// Truncates the file to a length.
     fn cut(&self, len: u64) -> io::Result<()>;
     /// Makes all bytes written so far durable.
     fn sync(&self) -> io::Result<()>;
