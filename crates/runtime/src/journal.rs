@@ -101,7 +101,6 @@ impl dyn Journal + '_ {
         }
     }
 
-    /// The run that began last.
     pub fn latest_run(&self) -> Result<LatestRun, ReadError> {
         match self.file() {
             Some(file) => file.latest_run(),
@@ -119,7 +118,6 @@ impl dyn Journal + '_ {
     }
 }
 
-/// Called for each line.
 pub type Visit<'a> = dyn FnMut(&Line<'_>) -> ControlFlow<()> + 'a;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,7 +137,6 @@ pub enum Durability {
     Cached,
 }
 
-/// A record to be appended.
 #[derive(Clone, Debug)]
 pub struct NewRecord {
     pub record: Record,
@@ -161,7 +158,6 @@ pub struct Spooled {
     pub hole: Hole,
     /// Where it comes from, for messages.
     pub path: PathBuf,
-    /// Where it is read.
     pub text: Arc<dyn crate::world::DiskFile>,
 }
 

@@ -138,18 +138,8 @@ impl MemoryFile {
                 // If this fails too, the line stays torn, and the next writer ends it.
                 let _ = file.cut(len);
             }
-            return Err(self.cannot_write(error));
+            return Err(AppendError::write(self.path(), error));
         }
         Ok(())
-    }
-
-    fn cannot_write(&self, error: io::Error) -> AppendError {
-        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-
-        let path = self.path();
-        if matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge) {
-            return AppendError::Full { path: path.into(), stored: 0, source: Arc::new(error) };
-        }
-        AppendError::io(path, "write to", error)
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use autoloop_core::agents::{said_in, transcript};
 use autoloop_core::views::board::Row;
-use autoloop_runtime::file_tail::{Tail, tail};
+use autoloop_runtime::files::{Tail, tail};
 use autoloop_runtime::world::Disk;
 
 use super::text::last_line;

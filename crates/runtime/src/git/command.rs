@@ -18,14 +18,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fs::OFlags;
-use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::GitError;
 use super::lockfile::Lockfile;
-use crate::process::pipes::Drain;
+use crate::process::pipes::{self, Drain};
 use crate::process::{Capture, Spooling, set_pwd};
 use crate::signals;
 use crate::world::{Clock, Output, World};
@@ -400,17 +399,13 @@ impl Pipes {
             if signals::requested() {
                 until = until.min(clock.elapsed() + GRACE);
             }
-            let pipes = [&self.out, &self.err].into_iter().filter_map(Drain::pipe);
+            let pipes = [&self.out.pipe, &self.err.pipe].into_iter().flatten();
             let mut polled: Vec<_> = pipes.map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
             let left = until.saturating_sub(clock.elapsed());
             if polled.is_empty() || left.is_zero() {
                 return Ok(polled.is_empty());
             }
-            let left = Timespec::try_from(left.min(STOP_CHECK)).map_err(io::Error::other)?;
-            match poll(&mut polled, Some(&left)) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
+            pipes::poll(&mut polled, Some(left.min(STOP_CHECK)))?;
             // Neither blocks.
             self.out.read(&mut buffer);
             self.err.read(&mut buffer);
