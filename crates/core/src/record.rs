@@ -11,7 +11,6 @@ mod event;
 mod extract;
 mod lazy;
 mod line;
-mod number;
 mod outcome;
 mod recovery;
 mod scan;
@@ -22,7 +21,6 @@ pub use event::*;
 pub use extract::Extract;
 pub use lazy::Glance;
 pub use line::{BadLine, Hole, parse, print, print_around};
-pub use number::{NotANumber, Number};
 pub use outcome::{
     ChainOutcome, Changes, HeldBy, Phase, Picked, SlotOutcome, SlotsEnd, StopReason,
     ViolationOutcome,

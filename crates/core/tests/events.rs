@@ -111,7 +111,7 @@ fn in_the_other_form(mut record: Record) -> Record {
                 "true" => Value::Flag(true),
                 "false" => Value::Flag(false),
                 text => match text.parse::<u64>() {
-                    Ok(number) if number.to_string() == *text => Value::Number(number.into()),
+                    Ok(number) if number.to_string() == *text => Value::Number(number.to_string()),
                     _ => Value::Text(text.to_owned()),
                 },
             },

@@ -347,7 +347,7 @@ fn shuffled_pairs(record: &Record, dice: &mut Dice) -> Object {
         }
     }
     pairs.extend(record.ts.as_deref().map(|ts| ("ts".into(), text(ts))));
-    pairs.extend(record.version.map(|version| ("v".into(), Value::Number(version.into()))));
+    pairs.extend(record.version.map(|version| ("v".into(), Value::Number(version.to_string()))));
     for index in (1..pairs.len()).rev() {
         pairs.swap(index, dice.index(index + 1));
     }

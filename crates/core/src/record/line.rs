@@ -31,7 +31,7 @@ pub enum BadLine {
 pub fn parse(line: &[u8]) -> Result<Record, BadLine> {
     let text =
         std::str::from_utf8(line).map_err(|error| BadLine::NotUtf8 { at: error.valid_up_to() })?;
-    match Value::parse(text).map_err(not_json)? {
+    match Value::parse(text)? {
         Value::Object(object) => from_object(object),
         Value::Null => Err(BadLine::NotAnObject("null")),
         Value::Flag(_) => Err(BadLine::NotAnObject("true or false")),
@@ -41,20 +41,20 @@ pub fn parse(line: &[u8]) -> Result<Record, BadLine> {
     }
 }
 
-fn not_json(error: serde_json::Error) -> BadLine {
-    use serde_json::error::Category;
-
-    // serde_json ends its messages with the position, which is reported in bytes here. A line has no
-    // newline in it, so the column is the byte.
-    let at = error.column();
-    let mut reason = error.to_string();
-    if let Some(end) = reason.rfind(" at line ") {
-        reason.truncate(end);
-    }
-    match error.classify() {
-        Category::Eof => BadLine::Torn,
-        Category::Data => BadLine::Ambiguous(reason),
-        Category::Syntax | Category::Io => BadLine::NotJson { reason, at },
+impl BadLine {
+    /// An error in a value that begins at this byte of the line.
+    pub(super) fn not_json(error: &serde_json::Error, begin: usize) -> BadLine {
+        // serde_json ends its messages with the position, which is reported in bytes here. A line has no
+        // newline in it, so the column is the byte.
+        let at = begin + error.column();
+        let mut reason = error.to_string();
+        if let Some(end) = reason.rfind(" at line ") {
+            reason.truncate(end);
+        }
+        match error.is_eof() {
+            true => BadLine::Torn,
+            false => BadLine::NotJson { reason, at },
+        }
     }
 }
 
@@ -70,13 +70,15 @@ fn from_object(object: Object) -> Result<Record, BadLine> {
             ("topic", Value::Text(text)) => topic = Some(text),
             ("topic", _) => return Err(BadLine::NotText("topic")),
             ("iteration", Value::Text(text)) => iteration = Some(text),
-            ("iteration", Value::Number(number)) => iteration = Some(number.to_string()),
+            ("iteration", Value::Number(number)) => iteration = Some(number),
             ("fields", Value::Object(pairs)) => fields = Some(pairs),
             ("payload", Value::Text(text)) => payload = Some(text),
             ("source", Value::Text(text)) => source = Some(text),
             ("ts", Value::Text(text)) => ts = Some(text),
             ("seal", Value::Text(text)) => seal = Some(text),
-            ("v", Value::Number(number)) if number.as_u64().is_some() => version = number.as_u64(),
+            ("v", Value::Number(number)) if number.parse::<u64>().is_ok() => {
+                version = number.parse().ok();
+            }
             (_, value) => extra.push((key, value)),
         }
     }

@@ -1,7 +1,7 @@
 //! How events of the harness are declared, and how their values are written to the fields of a record.
 
 use crate::agents::Dollars;
-use crate::record::{Field, Number, Picked, Text, Value};
+use crate::record::{Field, Picked, Text, Value};
 use crate::wire_enum::{WireEnum, Word};
 
 /// Declares events of the harness: one struct per topic, with writing and reading. An event with a
@@ -120,7 +120,7 @@ macro_rules! amounts {
 
             impl Wire<'_> for $name {
                 fn write(&self) -> Option<Value> {
-                    Some(Value::Number(self.0.into()))
+                    Some(Value::Number(self.0.to_string()))
                 }
 
                 fn read(field: Field<'_>) -> Option<Self> {
@@ -135,7 +135,8 @@ amounts! { Seconds, Tokens, }
 
 impl Wire<'_> for Dollars {
     fn write(&self) -> Option<Value> {
-        Number::from_f64(self.amount()).map(Value::Number)
+        let amount = serde_json::Number::from_f64(self.amount())?;
+        Some(Value::Number(amount.to_string()))
     }
 
     fn read(field: Field<'_>) -> Option<Self> {
