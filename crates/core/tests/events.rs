@@ -44,9 +44,9 @@ impl Made for bool {
     }
 }
 
-impl Made for Seconds {
+impl Made for Amount {
     fn made(dice: &mut Dice) -> Self {
-        Seconds(u64::made(dice))
+        Amount(u64::made(dice))
     }
 }
 
@@ -251,7 +251,7 @@ fn a_field_that_is_missing_or_cannot_be_read_has_its_default() {
         let record = Glance::read(line.as_bytes()).unwrap();
         let finish = IterationFinish::of(&record).unwrap();
         assert_eq!(finish.exit_code.known(), exit_code, "{line}");
-        assert_eq!((finish.timed_out, finish.elapsed_s), (None, elapsed_s.map(Seconds)), "{line}");
+        assert_eq!((finish.timed_out, finish.elapsed_s), (None, elapsed_s.map(Amount)), "{line}");
         assert_eq!(
             (finish.output.read().as_ref(), finish.detail.as_deref()),
             ("", detail),
@@ -364,7 +364,7 @@ fn the_wire_form_is_that_of_the_reference() {
     let finish = IterationFinish {
         exit_code: (-1).into(),
         timed_out: Some(false),
-        elapsed_s: Some(Seconds(12)),
+        elapsed_s: Some(Amount(12)),
         output: "a\n".into(),
         ..IterationFinish::default()
     };

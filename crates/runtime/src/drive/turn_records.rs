@@ -3,7 +3,7 @@
 use autoloop_core::failure::TurnFailure;
 use autoloop_core::provenance::FORGED;
 use autoloop_core::record::{
-    BackendFinish, BackendUsage, ChainSpawned, EventInvalid, Heading, IterationFinish, Seconds,
+    Amount, BackendFinish, BackendUsage, ChainSpawned, EventInvalid, Heading, IterationFinish,
     WaveInvalid,
 };
 use autoloop_core::routing::{Admission, InvalidEvent, Refusal, admit};
@@ -36,7 +36,7 @@ impl TurnEnd {
     ) -> Self {
         let text = if output.is_some() { String::new() } else { said(finished) };
         let (exit_code, timed_out) = (finished.exit_code(), finished.timed_out());
-        let elapsed_s = Seconds(finished.elapsed.as_secs());
+        let elapsed_s = Amount(finished.elapsed.as_secs());
         let is_long = finished.stdout.bytes > LONG_OUTPUT;
         let promised = (finished.found_at.is_some() && is_long).then_some(true);
         let interrupted = failure.filter(|failure| failure.is_interrupt()).map(|_| true);
