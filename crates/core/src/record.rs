@@ -14,20 +14,18 @@ mod line;
 mod outcome;
 mod recovery;
 mod scan;
-mod text;
 mod value;
 
 pub use event::*;
 pub use extract::Extract;
-pub use lazy::Glance;
+use lazy::Field;
+pub use lazy::{Glance, Text};
 pub use line::{BadLine, Hole, parse, print, print_around};
 pub use outcome::{
     ChainOutcome, Changes, HeldBy, Phase, Picked, SlotOutcome, SlotsEnd, StopReason,
     ViolationOutcome,
 };
 pub use recovery::{Piece, pieces};
-use text::Field;
-pub use text::Text;
 pub use value::{Object, Value};
 
 pub use crate::json::{Escaper, Unescaper, escape, unescape};
@@ -67,6 +65,16 @@ pub enum Body {
     },
 }
 
+impl Body {
+    /// The payload and the source of an agent's record.
+    fn agent(&self) -> Option<(&str, &str)> {
+        match self {
+            Body::System(_) => None,
+            Body::Agent { payload, source } => Some((payload, source)),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heading {
     pub run: String,
@@ -93,17 +101,6 @@ impl Heading {
             version: Some(FORMAT_VERSION),
             seal: None,
             extra: Object::new(),
-        }
-    }
-}
-
-impl Record {
-    pub fn field(&self, name: &str) -> Option<&Value> {
-        match &self.body {
-            Body::System(fields) => {
-                fields.iter().find(|(key, _)| key == name).map(|(_, value)| value)
-            }
-            Body::Agent { .. } => None,
         }
     }
 }

@@ -72,9 +72,9 @@ fn said(payload: &str) -> Record {
 
 fn finished(output: &str) -> Record {
     let fields = vec![
-        ("exit_code".to_owned(), Value::from("0")),
-        ("output".to_owned(), Value::from(output)),
-        ("more".to_owned(), Value::from("x")),
+        ("exit_code".to_owned(), Value::Text("0".to_owned())),
+        ("output".to_owned(), Value::Text(output.to_owned())),
+        ("more".to_owned(), Value::Text("x".to_owned())),
     ];
     Record { topic: Topic::new("backend.finish"), body: Body::System(fields), ..said("") }
 }
@@ -86,8 +86,13 @@ fn payload(record: &Record) -> &str {
     }
 }
 
+fn field<'r>(record: &'r Record, name: &str) -> Option<&'r Value> {
+    let Body::System(fields) = &record.body else { return None };
+    fields.iter().find(|(key, _)| key == name).map(|(_, value)| value)
+}
+
 fn output(record: &Record) -> &str {
-    match record.field("output") {
+    match field(record, "output") {
         Some(Value::Text(text)) => text,
         other => panic!("{other:?}"),
     }
@@ -171,7 +176,7 @@ fn spooled_output(journal: &dyn Journal, text: &[u8]) -> String {
     put(journal, &["next"]);
     let records = all(journal);
     assert_eq!(records.len(), 2);
-    assert_eq!(records[0].field("more"), Some(&Value::from("x")));
+    assert_eq!(field(&records[0], "more"), Some(&Value::Text("x".to_owned())));
     assert_eq!(payload(&records[1]), "next");
     output(&records[0]).to_owned()
 }

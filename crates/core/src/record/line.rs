@@ -112,15 +112,6 @@ pub enum Hole {
     Output,
 }
 
-impl Hole {
-    fn field(self) -> Option<&'static str> {
-        match self {
-            Hole::Payload => None,
-            Hole::Output => Some("output"),
-        }
-    }
-}
-
 pub fn print(record: &Record, out: &mut Vec<u8>) {
     print_with(record, None, out);
 }
@@ -139,78 +130,67 @@ fn print_with(record: &Record, hole: Option<Hole>, out: &mut Vec<u8>) -> Option<
     let mut end_of_text = None;
     // A known key of an unexpected type is among the extra ones; it must not be printed twice.
     let is_extra = |name: &str| record.extra.iter().any(|(key, _)| key == name);
+    let print_member = |name: &str, text: &str, out: &mut Vec<u8>| {
+        if !is_extra(name) {
+            print_key(name, out);
+            print_text(text, out);
+        }
+    };
     out.extend_from_slice(b"{\"run\": ");
     print_text(&record.run, out);
-    if !is_extra("iteration") {
-        out.extend_from_slice(b", \"iteration\": ");
-        print_text(&record.iteration, out);
-    }
-    out.extend_from_slice(b", \"topic\": ");
-    print_text(record.topic.as_str(), out);
+    print_member("iteration", &record.iteration, out);
+    print_member("topic", record.topic.as_str(), out);
     match &record.body {
         Body::System(_) if is_extra("fields") => {}
         Body::System(fields) => {
-            out.extend_from_slice(b", \"fields\": {");
+            print_key("fields", out);
+            out.push(b'{');
             for (index, (key, value)) in fields.iter().enumerate() {
-                separate(index, out);
-                print_field(index, key, value, out);
-                let is_hole = hole.and_then(Hole::field) == Some(key.as_str());
-                if is_hole && matches!(value, Value::Text(_)) {
+                match (index, key.as_str()) {
+                    // Without a space, so that `{"run": "` only ever begins a record.
+                    (0, "run") => out.extend_from_slice(b"\"run\":"),
+                    (0, key) => {
+                        print_text(key, out);
+                        out.extend_from_slice(b": ");
+                    }
+                    (_, key) => print_key(key, out),
+                }
+                value.print(out);
+                if hole == Some(Hole::Output) && key == "output" && matches!(value, Value::Text(_))
+                {
                     end_of_text = Some(out.len() - 1);
                 }
             }
             out.push(b'}');
         }
         Body::Agent { payload, source } => {
-            out.extend_from_slice(b", \"payload\": ");
-            print_text(payload, out);
+            print_member("payload", payload, out);
             if hole == Some(Hole::Payload) {
                 end_of_text = Some(out.len() - 1);
             }
-            if !is_extra("source") {
-                out.extend_from_slice(b", \"source\": ");
-                print_text(source, out);
-            }
+            print_member("source", source, out);
         }
     }
     for (key, value) in &record.extra {
-        separate(1, out);
-        print_pair(key, value, out);
+        print_key(key, out);
+        value.print(out);
     }
     if let Some(ts) = &record.ts {
-        out.extend_from_slice(b", \"ts\": ");
-        print_text(ts, out);
+        print_member("ts", ts, out);
     }
     if let Some(version) = record.version {
         out.extend_from_slice(format!(", \"v\": {version}").as_bytes());
     }
     if let Some(seal) = &record.seal {
-        out.extend_from_slice(b", \"seal\": ");
-        print_text(seal, out);
+        print_member("seal", seal, out);
     }
     out.extend_from_slice(b"}\n");
     end_of_text
 }
 
-fn separate(index: usize, out: &mut Vec<u8>) {
-    if index > 0 {
-        out.extend_from_slice(b", ");
-    }
-}
-
-/// Prints a field. A first field `run` has no space after its key, so that `{"run": "` only ever
-/// begins a record.
-fn print_field(index: usize, key: &str, value: &Value, out: &mut Vec<u8>) {
-    if index == 0 && key == "run" {
-        out.extend_from_slice(b"\"run\":");
-        value.print(out);
-    } else {
-        print_pair(key, value, out);
-    }
-}
-
-fn print_pair(key: &str, value: &Value, out: &mut Vec<u8>) {
+/// Prints the key of a pair that is not the first.
+fn print_key(key: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(b", ");
     print_text(key, out);
     out.extend_from_slice(b": ");
-    value.print(out);
 }

@@ -115,18 +115,6 @@ pub(super) fn print_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-impl From<&str> for Value {
-    fn from(text: &str) -> Self {
-        Value::Text(text.to_owned())
-    }
-}
-
-impl From<String> for Value {
-    fn from(text: String) -> Self {
-        Value::Text(text)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -220,7 +220,7 @@ pub(super) fn unknown_topics_are_kept(journal: &dyn Journal) {
 pub(super) fn unknown_keys_are_kept(journal: &dyn Journal) {
     let extra = vec![
         ("mood".to_owned(), Value::List(vec![Value::Null, Value::Flag(true)])),
-        ("deep".to_owned(), Value::Object(vec![("run".to_owned(), Value::from("x"))])),
+        ("deep".to_owned(), Value::Object(vec![("run".to_owned(), Value::Text("x".to_owned()))])),
     ];
     let record = Record { extra, ts: Some("yesterday".into()), ..said("p") };
     journal.append(&[record.clone().into()], Append::default()).unwrap();

@@ -55,7 +55,7 @@ pub(crate) fn spooled(text: &[u8]) -> NewRecord {
     let disk = new_disk();
     disk.set_contents("/spool", text);
     let file = disk.open(Path::new("/spool"), Access::Read).unwrap();
-    let fields = vec![("output".to_owned(), Value::from(""))];
+    let fields = vec![("output".to_owned(), Value::Text("".to_owned()))];
     NewRecord {
         record: Record {
             topic: Topic::new("backend.finish"),
