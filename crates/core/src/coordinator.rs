@@ -27,15 +27,6 @@ impl Kind {
         }
     }
 
-    /// The first words of the topics that start, resume and end its runs.
-    pub fn topics(self) -> &'static [&'static str] {
-        match self {
-            Kind::Loop => &["loop"],
-            Kind::Chain => &["chain"],
-            Kind::Slots => &["slot", "slots"],
-        }
-    }
-
     pub fn command(self) -> &'static str {
         match self {
             Kind::Loop => "autoloop run",

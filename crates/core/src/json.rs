@@ -150,17 +150,13 @@ pub(crate) fn has_only_plain_escapes(line: &[u8]) -> bool {
             return true;
         }
         let length = match line.get(at + 1) {
-            Some(b'u') if is_hex4(line.get(at + 2..at + 6)) => 6,
+            Some(b'u') if hex4(line, at + 2).is_some() => 6,
             Some(b'n' | b't' | b'r' | b'b' | b'f' | b'\\' | b'/') => 2,
             _ => return false,
         };
         expected = at + length;
         true
     })
-}
-
-fn is_hex4(digits: Option<&[u8]>) -> bool {
-    digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
 }
 
 /// Overwrites every half of a surrogate pair with `\ufffd`, so that a strict parser can read the
