@@ -14,23 +14,6 @@ macro_rules! coordination_events {
         }
 
         impl Coordination {
-            pub fn topic(&self) -> &'static str {
-                match self { $( Coordination::$name { .. } => $topic, )* }
-            }
-
-            pub fn payload(&self) -> Payload {
-                match self {
-                    $( Coordination::$name { $( $field, )* } => {
-                        [$( (stringify!($field), $field) ),*]
-                            .into_iter()
-                            .try_fold(Payload::new(), |payload, (key, value)| {
-                                payload.with(key, value.as_str())
-                            })
-                            .expect("a Rust identifier is a valid key")
-                    } )*
-                }
-            }
-
             /// Reads the payload or the fields of a record.
             pub(super) fn read(topic: &str, record: &Glance<'_>) -> Option<Self> {
                 match topic {
