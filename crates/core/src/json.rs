@@ -12,6 +12,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::de::StrRead;
 use serde_json::value::RawValue;
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
@@ -178,7 +179,7 @@ pub(crate) fn mend_surrogates(line: &mut [u8]) {
 /// Passes on the keys and values of the JSON object that a text begins with. `serde_json` checks their
 /// grammar without recursion and works out neither numbers nor strings.
 pub(crate) fn each_pair<'t>(
-    text: &'t str,
+    parser: &mut serde_json::Deserializer<StrRead<'t>>,
     take: impl FnMut(&'t RawValue, &'t RawValue),
 ) -> Result<(), serde_json::Error> {
     struct Pairs<F>(F);
@@ -198,7 +199,7 @@ pub(crate) fn each_pair<'t>(
         }
     }
 
-    serde_json::Deserializer::from_str(text).deserialize_map(Pairs(take))
+    parser.deserialize_map(Pairs(take))
 }
 
 /// Unescapes the bytes between the quotes of a JSON string that arrive in pieces. The text is that

@@ -18,9 +18,8 @@ mod value;
 
 pub use event::*;
 pub use extract::Extract;
-use lazy::Field;
 pub use lazy::{Glance, Text};
-pub use line::{BadLine, Hole, parse, print, print_around};
+pub use line::{BadLine, parse, print, print_around};
 pub use outcome::{
     ChainOutcome, Changes, HeldBy, Phase, Picked, SlotOutcome, SlotsEnd, StopReason,
     ViolationOutcome,
@@ -34,7 +33,6 @@ use crate::topic::Topic;
 
 pub const FORMAT_VERSION: u64 = 1;
 
-/// One line of the journal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     /// Empty for a record about the journal itself.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use autoloop_core::record::{Body, Hole, Object, Record, Value, parse, print};
+use autoloop_core::record::{Body, Object, Record, Value, parse, print};
 use autoloop_core::topic::Topic;
 use autoloop_runtime::journal::{
     Append, AppendError, Durability, FileJournal, FileSettings, Journal, MemoryJournal, NewRecord,
@@ -153,16 +153,16 @@ fn conflict(outcome: Result<Position, AppendError>) -> Position {
 }
 
 /// A text in a file of a simulated disk, which can be made to fail.
-fn spool_with(text: &[u8], faults: Faults, hole: Hole) -> Spooled {
+fn spool_with(text: &[u8], faults: Faults) -> Spooled {
     let disk = SimDisk::new(SimClock::default());
     disk.set_contents("/spool", text);
     let file = disk.open(Path::new("/spool"), Access::Read).unwrap();
     disk.set_faults(faults);
-    Spooled { hole, path: PathBuf::from("/spool"), text: Arc::from(file) }
+    Spooled { path: PathBuf::from("/spool"), text: Arc::from(file) }
 }
 
-fn spool(text: &[u8], hole: Hole) -> Spooled {
-    spool_with(text, Faults::none(), hole)
+fn spool(text: &[u8]) -> Spooled {
+    spool_with(text, Faults::none())
 }
 
 fn put_spooled(journal: &dyn Journal, record: Record, spooled: Spooled) {
@@ -172,7 +172,7 @@ fn put_spooled(journal: &dyn Journal, record: Record, spooled: Spooled) {
 
 /// What a spooled text becomes, read back as the output of a record.
 fn spooled_output(journal: &dyn Journal, text: &[u8]) -> String {
-    put_spooled(journal, finished(""), spool(text, Hole::Output));
+    put_spooled(journal, finished(""), spool(text));
     put(journal, &["next"]);
     let records = all(journal);
     assert_eq!(records.len(), 2);

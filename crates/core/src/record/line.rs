@@ -102,31 +102,22 @@ fn from_object(object: Object) -> Result<Record, BadLine> {
     })
 }
 
-/// The text of a record to which more is added while it is written, because it is too long for
-/// memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hole {
-    /// Of an agent's record.
-    Payload,
-    /// The field `output` of a system record.
-    Output,
-}
-
 pub fn print(record: &Record, out: &mut Vec<u8>) {
-    print_with(record, None, out);
+    print_with(record, out);
 }
 
-/// Prints a record in two parts, between which more (escaped) text of the hole belongs. Without
-/// such a text the second part is empty.
-pub fn print_around(record: &Record, hole: Hole) -> (Vec<u8>, Vec<u8>) {
+/// Prints a record in two parts, between which more (escaped) text belongs that is too long for memory:
+/// of the payload of an agent's record, or of the field `output` of a system record. Without such a text
+/// the second part is empty.
+pub fn print_around(record: &Record) -> (Vec<u8>, Vec<u8>) {
     let mut before = Vec::new();
-    let at = print_with(record, Some(hole), &mut before);
+    let at = print_with(record, &mut before);
     let after = at.map(|at| before.split_off(at)).unwrap_or_default();
     (before, after)
 }
 
-/// Returns where the text of the hole ends.
-fn print_with(record: &Record, hole: Option<Hole>, out: &mut Vec<u8>) -> Option<usize> {
+/// Returns where the text ends to which more can be added.
+fn print_with(record: &Record, out: &mut Vec<u8>) -> Option<usize> {
     let mut end_of_text = None;
     // A known key of an unexpected type is among the extra ones; it must not be printed twice.
     let is_extra = |name: &str| record.extra.iter().any(|(key, _)| key == name);
@@ -156,8 +147,7 @@ fn print_with(record: &Record, hole: Option<Hole>, out: &mut Vec<u8>) -> Option<
                     (_, key) => print_key(key, out),
                 }
                 value.print(out);
-                if hole == Some(Hole::Output) && key == "output" && matches!(value, Value::Text(_))
-                {
+                if key == "output" && matches!(value, Value::Text(_)) {
                     end_of_text = Some(out.len() - 1);
                 }
             }
@@ -165,9 +155,7 @@ fn print_with(record: &Record, hole: Option<Hole>, out: &mut Vec<u8>) -> Option<
         }
         Body::Agent { payload, source } => {
             print_member("payload", payload, out);
-            if hole == Some(Hole::Payload) {
-                end_of_text = Some(out.len() - 1);
-            }
+            end_of_text = Some(out.len() - 1);
             print_member("source", source, out);
         }
     }

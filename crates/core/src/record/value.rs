@@ -37,32 +37,40 @@ impl Value {
 
     /// Parses one JSON value.
     pub(super) fn parse(line: &str) -> Result<Value, BadLine> {
-        let raw = serde_json::from_str(line).map_err(|error| BadLine::not_json(&error, 0))?;
-        Value::read(raw, line, DEEPEST)
+        let text = line.trim_matches([' ', '\t', '\r', '\n']);
+        // The grammar of an object is checked while it is read.
+        if !text.starts_with('{') {
+            let check: Result<&RawValue, _> = serde_json::from_str(text);
+            check.map_err(|error| BadLine::not_json(&error, 0))?;
+        }
+        Value::read(text, line, DEEPEST)
     }
 
-    /// Reads a value of a line whose grammar was checked.
-    fn read(raw: &RawValue, line: &str, depth: usize) -> Result<Value, BadLine> {
-        let text = raw.get();
+    /// Reads a value of a line.
+    fn read(text: &str, line: &str, depth: usize) -> Result<Value, BadLine> {
         let at = text.as_ptr().addr() - line.as_ptr().addr();
         let bad = |error| BadLine::not_json(&error, at);
         Ok(match text.as_bytes().first() {
             Some(b'n') => Value::Null,
             Some(b't' | b'f') => Value::Flag(text == "true"),
+            Some(b'"') if !text.contains('\\') => Value::Text(text[1..text.len() - 1].to_owned()),
             Some(b'"') => Value::Text(serde_json::from_str(text).map_err(bad)?),
             Some(b'[' | b'{') if depth == 0 => {
                 return Err(BadLine::NotJson { reason: "recursion limit exceeded".to_owned(), at });
             }
             Some(b'[') => {
                 let items: Vec<&RawValue> = serde_json::from_str(text).map_err(bad)?;
-                let read = |item: &RawValue| Value::read(item, line, depth - 1);
+                let read = |item: &RawValue| Value::read(item.get(), line, depth - 1);
                 Value::List(items.into_iter().map(read).collect::<Result<_, _>>()?)
             }
             Some(b'{') => {
                 let mut pairs = Vec::new();
-                each_pair(text, |key, value| pairs.push((key, value))).map_err(bad)?;
-                let mut object = Object::new();
-                let mut keys = HashSet::new();
+                let mut parser = serde_json::Deserializer::from_str(text);
+                each_pair(&mut parser, |key, value| pairs.push((key.get(), value.get())))
+                    .and_then(|()| parser.end())
+                    .map_err(bad)?;
+                let mut object = Object::with_capacity(pairs.len());
+                let mut keys = HashSet::with_capacity(pairs.len());
                 for (key, value) in pairs {
                     let Value::Text(key) = Value::read(key, line, depth)? else { continue };
                     if !keys.insert(key.clone()) {

@@ -1,5 +1,6 @@
 //! The object in a message: kept from its first `{`, then read by `serde_json`.
 
+use serde_json::Deserializer;
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
@@ -106,7 +107,7 @@ struct Fields<'t> {
 impl<'t> Fields<'t> {
     fn read(object: &'t str) -> Result<Self, serde_json::Error> {
         let mut fields = Fields::default();
-        json::each_pair(object, |key, value| {
+        json::each_pair(&mut Deserializer::from_str(object), |key, value| {
             let key = string(key).unwrap_or_default();
             match key.as_str() {
                 VERDICT => fields.verdict = Some(value),

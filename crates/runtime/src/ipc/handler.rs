@@ -4,7 +4,6 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use autoloop_core::record::Hole;
 use autoloop_core::topic::Topic;
 
 use crate::emit::{Emitter, Event};
@@ -41,7 +40,7 @@ impl Handler {
             Received::Short(text) => (text, None),
             Received::Long(file) => {
                 let text: Arc<dyn DiskFile> = Arc::from(Box::<dyn DiskFile>::from(file));
-                (String::new(), Some(Spooled { hole: Hole::Payload, path: dir.to_owned(), text }))
+                (String::new(), Some(Spooled { path: dir.to_owned(), text }))
             }
         };
         self.emitter.emit(Event { topic, payload, spooled })

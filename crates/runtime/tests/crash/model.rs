@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use autoloop_core::record::{
-    Body, Event, Hole, JournalRepaired, Object, Record, Value, pieces, print,
-};
+use autoloop_core::record::{Body, Event, JournalRepaired, Object, Record, Value, pieces, print};
 use autoloop_core::topic::Topic;
 use autoloop_runtime::journal::{
     Append, AppendError, Durability, FileJournal, FileSettings, Journal, NewRecord, Position,
@@ -62,11 +60,7 @@ pub(crate) fn spooled(text: &[u8]) -> NewRecord {
             body: Body::System(fields),
             ..said("")
         },
-        spooled: Some(Spooled {
-            hole: Hole::Output,
-            path: PathBuf::from("/spool"),
-            text: Arc::from(file),
-        }),
+        spooled: Some(Spooled { path: PathBuf::from("/spool"), text: Arc::from(file) }),
     }
 }
 
