@@ -38,9 +38,7 @@ macro_rules! directories {
 }
 
 directories! {
-    /// The state directory of a project.
     StateDir {
-        /// The default journal.
         journal = StateDir::JOURNAL,
         /// The default memory of the project.
         memory = StateDir::MEMORY,
@@ -56,7 +54,6 @@ directories! {
     RunDir {
         /// Held by the process that executes the run.
         lock = "lock",
-        /// The request of the run.
         flags = "flags",
         /// A copy of [`RunDir::flags`].
         request = "request",
@@ -87,7 +84,6 @@ impl StateDir {
         StateDir(path.into())
     }
 
-    /// The default state directory of a project.
     pub fn of_project(project: Option<&Path>) -> Self {
         StateDir(project.map_or_else(|| StateDir::NAME.into(), |dir| dir.join(StateDir::NAME)))
     }
@@ -119,7 +115,6 @@ impl RunDir {
         RunDir(self.join(slot_name(iteration, number)))
     }
 
-    /// The prompt of an agent turn.
     pub fn prompt(&self, turn: &str) -> PathBuf {
         self.join(format!("{turn}.prompt.md"))
     }

@@ -32,7 +32,6 @@ pub const LONGEST_NAME: usize = 100;
 /// Larger numbers were not written by this program and are ignored for numbering.
 const LARGEST_NUMBER: u64 = 999_999_999_999;
 
-/// One line of a memory file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Unique in its file: `mem-1`, `meta-7`, `ts-9`.
@@ -44,7 +43,6 @@ pub struct Entry {
     pub said: Said,
 }
 
-/// The content of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Said {
     /// A fact worth knowing next time.
@@ -198,7 +196,6 @@ impl fmt::Display for Said {
     }
 }
 
-/// Why an entry is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadEntry {
     #[error("there is nothing to remember in an empty text")]

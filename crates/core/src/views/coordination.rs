@@ -20,10 +20,7 @@ pub const TEXT_KEPT: usize = 1_000;
 /// The width of a line on a terminal.
 const LINE: usize = 100;
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Coordinations {
-    runs: RecentRuns<Coordination>,
-}
+pub type Coordinations = RecentRuns<Coordination>;
 
 /// The coordination of one run, in the order of the first mention.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -205,23 +202,13 @@ fn grants(granted: &ChainSpawned, asked: &ChainSpawned) -> bool {
         && asked.justification == granted.justification
 }
 
-impl Coordinations {
-    pub fn of(&self, run: &str) -> Option<&Coordination> {
-        self.runs.get(run)
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Coordination)> {
-        self.runs.iter()
-    }
-}
-
 impl View for Coordinations {
     const NAME: &'static str = "coordination";
     const VERSION: u32 = 2;
 
     fn apply(&mut self, record: &Glance<'_>) {
         if TopicClass::of(&record.topic()) == TopicClass::Coordination {
-            self.runs.touch(&record.run()).apply(record);
+            self.touch(&record.run()).apply(record);
         }
     }
 }

@@ -125,7 +125,6 @@ impl Metrics {
     }
 }
 
-/// What is kept of the metrics.
 #[derive(Deserialize)]
 struct KeptMetrics(Names, Vec<Row>);
 

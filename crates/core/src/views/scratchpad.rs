@@ -26,10 +26,7 @@ pub const LINE_SHOWN: usize = 120;
 /// Ours are short; journals of other writers may contain anything.
 const NUMBER_KEPT: usize = 24;
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Scratchpads {
-    runs: RecentRuns<Scratchpad>,
-}
+pub type Scratchpads = RecentRuns<Scratchpad>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scratchpad {
@@ -45,12 +42,6 @@ struct Entry<T> {
     iteration: String,
     exit_code: String,
     output: T,
-}
-
-impl Scratchpads {
-    pub fn of(&self, run: &str) -> Option<&Scratchpad> {
-        self.runs.get(run)
-    }
 }
 
 impl Scratchpad {
@@ -112,7 +103,7 @@ impl View for Scratchpads {
 
     fn apply(&mut self, record: &Glance<'_>) {
         if IterationText::Output.held_by(record).is_some() {
-            self.runs.touch(&record.run()).apply(record);
+            self.touch(&record.run()).apply(record);
         }
     }
 }
