@@ -18,6 +18,7 @@ mod value;
 
 pub use event::*;
 pub use extract::Extract;
+use lazy::Field;
 pub use lazy::{Glance, Text};
 pub use line::{BadLine, parse, print, print_around};
 pub use outcome::{

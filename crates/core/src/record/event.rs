@@ -80,9 +80,9 @@ macro_rules! system_events {
                 /// A field that is missing or cannot be read has its default.
                 fn read(record: &'a Glance<'_>) -> Self {
                     let mut event = $name { $( $field: Wire::missing(), )* };
-                    for (name, text) in record.fields() {
+                    for (name, field) in record.fields() {
                         $( if name == stringify!($field).as_bytes() {
-                            if let Some(value) = Wire::read(text) {
+                            if let Some(value) = Wire::read(field) {
                                 event.$field = value;
                             }
                             continue;

@@ -38,7 +38,7 @@ impl<'a> Glance<'a> {
         }
     }
 
-    /// A text of either form.
+    /// A text that may be missing.
     fn text<'s>(
         &'s self,
         scanned: impl FnOnce(&Scan<'a>) -> Option<&'a [u8]>,
@@ -51,19 +51,28 @@ impl<'a> Glance<'a> {
     }
 
     pub fn run(&self) -> Cow<'_, str> {
-        self.text(|scan| Some(scan.run), |record| Some(&record.run)).unwrap_or_default()
+        match &self.0 {
+            Seen::Scanned(scan) => unescape(scan.run),
+            Seen::Parsed(record) => Cow::Borrowed(&record.run),
+        }
     }
 
     pub fn iteration(&self) -> Cow<'_, str> {
-        self.text(|scan| Some(scan.iteration), |record| Some(&record.iteration)).unwrap_or_default()
+        match &self.0 {
+            Seen::Scanned(scan) => unescape(scan.iteration),
+            Seen::Parsed(record) => Cow::Borrowed(&record.iteration),
+        }
     }
 
     pub fn topic(&self) -> Cow<'_, str> {
-        self.text(|scan| Some(scan.topic), |record| Some(record.topic.as_str())).unwrap_or_default()
+        match &self.0 {
+            Seen::Scanned(scan) => unescape(scan.topic),
+            Seen::Parsed(record) => Cow::Borrowed(record.topic.as_str()),
+        }
     }
 
-    /// The fields of a system record that are no structures, in order. Numbers and flags read as text.
-    pub(super) fn fields(&self) -> impl Iterator<Item = (&[u8], Text<'_>)> {
+    /// The fields of a system record, in order, still escaped.
+    pub(super) fn fields(&self) -> impl Iterator<Item = (&[u8], Field<'_>)> {
         let (scanned, parsed) = match &self.0 {
             Seen::Scanned(scan) => (scan.fields, None),
             Seen::Parsed(record) => match &record.body {
@@ -71,28 +80,24 @@ impl<'a> Glance<'a> {
                 Body::Agent { .. } => (None, None),
             },
         };
-        let scanned = scanned.into_iter().flat_map(pairs).filter_map(|(name, value)| match value {
-            Scalar::Text(raw) => Some((name, Text(Held::Escaped(raw)))),
-            Scalar::Literal(b"null") => None,
-            Scalar::Literal(raw) => Some((name, Text(Held::Plain(String::from_utf8_lossy(raw))))),
-        });
-        let parsed = parsed.into_iter().flatten().filter_map(|(name, value)| match value {
-            Value::Text(text) => Some((name.as_bytes(), Text::from(text.as_str()))),
-            value => Some((name.as_bytes(), Text::from(value.to_text()?))),
-        });
-        scanned.chain(parsed)
+        let scanned = scanned.into_iter().flat_map(pairs);
+        let parsed = parsed.into_iter().flatten();
+        scanned
+            .map(|(name, value)| (name, Field::Scanned(value)))
+            .chain(parsed.map(|(name, value)| (name.as_bytes(), Field::Parsed(value))))
     }
 
     /// A field of a system record, as text: `"0"` and `0` both read as `0`.
     pub fn field(&self, name: &str) -> Option<Cow<'_, str>> {
-        let (_, text) = self.fields().find(|(key, _)| *key == name.as_bytes())?;
-        Some(text.into_cow())
+        self.fields().find(|(key, _)| *key == name.as_bytes())?.1.text()
     }
 
     /// Calls back with all fields of a system record that are no structures, in order.
     pub fn each_field(&self, mut tell: impl FnMut(&str, Cow<'_, str>)) {
-        for (name, text) in self.fields() {
-            tell(&String::from_utf8_lossy(name), text.into_cow());
+        for (name, field) in self.fields() {
+            if let Some(text) = field.text() {
+                tell(&String::from_utf8_lossy(name), text);
+            }
         }
     }
 
@@ -122,6 +127,34 @@ impl<'a> Glance<'a> {
     }
 }
 
+/// A field of a system record.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Field<'a> {
+    /// Still escaped.
+    Scanned(Scalar<'a>),
+    Parsed(&'a Value),
+}
+
+impl<'a> Field<'a> {
+    /// The value as text: `"0"` and `0` both read as `0`; `None` for `null` and for structures.
+    pub(super) fn text(self) -> Option<Cow<'a, str>> {
+        match self {
+            Field::Scanned(Scalar::Text(raw)) => Some(unescape(raw)),
+            Field::Scanned(Scalar::Literal(b"null")) => None,
+            Field::Scanned(Scalar::Literal(raw)) => Some(String::from_utf8_lossy(raw)),
+            Field::Parsed(Value::Text(text)) => Some(Cow::Borrowed(text)),
+            Field::Parsed(value) => value.to_text().map(Cow::Owned),
+        }
+    }
+
+    pub(super) fn long_text(self) -> Option<Text<'a>> {
+        match self {
+            Field::Scanned(Scalar::Text(raw)) => Some(Text(Held::Escaped(raw))),
+            field => field.text().map(|text| Text(Held::Plain(text))),
+        }
+    }
+}
+
 /// A text that may be long, such as an output. One of a record is unescaped when it is read.
 #[derive(Clone)]
 pub struct Text<'a>(Held<'a>);
@@ -132,17 +165,10 @@ enum Held<'a> {
     Escaped(&'a [u8]),
 }
 
-impl<'a> Text<'a> {
+impl Text<'_> {
     pub fn read(&self) -> Cow<'_, str> {
         match &self.0 {
             Held::Plain(text) => Cow::Borrowed(text),
-            Held::Escaped(raw) => unescape(raw),
-        }
-    }
-
-    pub(super) fn into_cow(self) -> Cow<'a, str> {
-        match self.0 {
-            Held::Plain(text) => text,
             Held::Escaped(raw) => unescape(raw),
         }
     }

@@ -34,6 +34,10 @@ pub(super) enum Scalar<'a> {
 }
 
 pub(super) fn scan(line: &[u8]) -> Option<Scan<'_>> {
+    // The first bytes tell most lines of other programs apart, before the whole line is checked.
+    if !line.starts_with(b"{\"run\": ") || !is_orderly(line) {
+        return None;
+    }
     let mut at = Cursor { rest: line };
     let mut found = Scan::default();
     let (mut run, mut iteration, mut topic, mut version) = (None, None, None, None);
@@ -64,10 +68,6 @@ pub(super) fn scan(line: &[u8]) -> Option<Scan<'_>> {
     }
     // The parser decides about records with both shapes, or neither.
     if !at.rest.is_empty() || found.fields.is_some() == found.payload.is_some() {
-        return None;
-    }
-    // Checked last, because a line of another program mostly differs in its first bytes.
-    if !is_orderly(line) {
         return None;
     }
     Some(Scan { run: run?, iteration: iteration?, topic: topic?, ..found })
@@ -138,7 +138,7 @@ impl<'a> Cursor<'a> {
         taken
     }
 
-    /// A string without its quotes; its escapes are checked with the line.
+    /// A string without its quotes; its escapes were checked before.
     fn text(&mut self) -> Option<&'a [u8]> {
         self.expect(b"\"")?;
         let end = memchr::memchr(b'"', self.rest)?;

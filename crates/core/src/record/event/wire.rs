@@ -1,7 +1,7 @@
 //! How the values of events are written to the fields of a record.
 
 use crate::agents::Dollars;
-use crate::record::{Picked, Text, Value};
+use crate::record::{Field, Picked, Text, Value};
 use crate::wire_enum::{WireEnum, Word};
 
 /// A type of a field.
@@ -9,7 +9,7 @@ pub(super) trait Wire<'a>: Sized {
     /// `None` leaves the field out.
     fn write(&self) -> Option<Value>;
     /// Reads numbers and flags in either form: as such, or as strings.
-    fn read(text: Text<'a>) -> Option<Self>;
+    fn read(field: Field<'a>) -> Option<Self>;
     /// The value where the field is missing or cannot be read.
     fn missing() -> Self
     where
@@ -24,8 +24,8 @@ impl Wire<'_> for String {
         Some(Value::Text(self.clone()))
     }
 
-    fn read(text: Text<'_>) -> Option<Self> {
-        Some(text.into_cow().into_owned())
+    fn read(field: Field<'_>) -> Option<Self> {
+        field.text().map(Into::into)
     }
 }
 
@@ -34,8 +34,8 @@ impl<'a> Wire<'a> for Text<'a> {
         Some(Value::Text(self.read().into_owned()))
     }
 
-    fn read(text: Text<'a>) -> Option<Self> {
-        Some(text)
+    fn read(field: Field<'a>) -> Option<Self> {
+        field.long_text()
     }
 }
 
@@ -44,8 +44,8 @@ impl Wire<'_> for bool {
         Some(Value::Flag(*self))
     }
 
-    fn read(text: Text<'_>) -> Option<Self> {
-        text.read().parse().ok()
+    fn read(field: Field<'_>) -> Option<Self> {
+        field.text()?.parse().ok()
     }
 }
 
@@ -54,8 +54,8 @@ impl Wire<'_> for u64 {
         Some(Value::Text(self.to_string()))
     }
 
-    fn read(text: Text<'_>) -> Option<Self> {
-        text.read().parse().ok()
+    fn read(field: Field<'_>) -> Option<Self> {
+        field.text()?.parse().ok()
     }
 }
 
@@ -68,8 +68,8 @@ impl Wire<'_> for Amount {
         Some(Value::Number(self.0.to_string()))
     }
 
-    fn read(text: Text<'_>) -> Option<Self> {
-        text.read().parse().ok().map(Amount)
+    fn read(field: Field<'_>) -> Option<Self> {
+        field.text()?.parse().ok().map(Amount)
     }
 }
 
@@ -79,8 +79,8 @@ impl Wire<'_> for Dollars {
         Some(Value::Number(amount.to_string()))
     }
 
-    fn read(text: Text<'_>) -> Option<Self> {
-        Dollars::new(text.read().parse().ok()?)
+    fn read(field: Field<'_>) -> Option<Self> {
+        Dollars::new(field.text()?.parse().ok()?)
     }
 }
 
@@ -89,8 +89,8 @@ impl<T: WireEnum> Wire<'_> for Word<T> {
         Some(Value::Text(self.to_string()))
     }
 
-    fn read(text: Text<'_>) -> Option<Self> {
-        Some(Word::from(&*text.read()))
+    fn read(field: Field<'_>) -> Option<Self> {
+        Some(Word::from(&*field.text()?))
     }
 }
 
@@ -141,8 +141,8 @@ impl Wire<'_> for ExitCode {
         Some(Value::Text(self.to_string()))
     }
 
-    fn read(text: Text<'_>) -> Option<Self> {
-        let text = text.into_cow();
+    fn read(field: Field<'_>) -> Option<Self> {
+        let text = field.text()?;
         Some(text.parse().map_or_else(|_| ExitCode::Unknown(text.into_owned()), ExitCode::Known))
     }
 
@@ -157,8 +157,8 @@ impl Wire<'_> for Picked {
         Some(Value::Text(self.word().to_owned()))
     }
 
-    fn read(text: Text<'_>) -> Option<Self> {
-        Some(Picked::from_word(&text.read()))
+    fn read(field: Field<'_>) -> Option<Self> {
+        Some(Picked::from_word(&field.text()?))
     }
 }
 
@@ -167,7 +167,7 @@ impl<'a, T: Wire<'a>> Wire<'a> for Option<T> {
         self.as_ref().and_then(Wire::write)
     }
 
-    fn read(text: Text<'a>) -> Option<Self> {
-        Some(T::read(text))
+    fn read(field: Field<'a>) -> Option<Self> {
+        Some(T::read(field))
     }
 }
