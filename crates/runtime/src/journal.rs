@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
-use autoloop_core::record::{Hole, Record};
+use autoloop_core::record::Record;
 use autoloop_core::view::View;
 use autoloop_core::views::latest_run::LatestRun;
 
@@ -150,12 +150,10 @@ impl From<Record> for NewRecord {
     }
 }
 
-/// A text in a file, to be added to a record while it is written. Bytes that are not UTF-8 become
+/// A text in a file, to be added to the payload or the output of a record while it is written. Bytes that are not UTF-8 become
 /// U+FFFD.
 #[derive(Clone)]
 pub struct Spooled {
-    /// Which text of the record it belongs to.
-    pub hole: Hole,
     /// Where it comes from, for messages.
     pub path: PathBuf,
     pub text: Arc<dyn crate::world::DiskFile>,
@@ -163,6 +161,6 @@ pub struct Spooled {
 
 impl fmt::Debug for Spooled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Spooled").field("hole", &self.hole).field("path", &self.path).finish()
+        f.debug_struct("Spooled").field("path", &self.path).finish()
     }
 }

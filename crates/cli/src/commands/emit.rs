@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use autoloop_core::config::Settings;
 use autoloop_core::env::Env;
-use autoloop_core::record::Hole;
 use autoloop_core::topic::Topic;
 use autoloop_core::topology::Route;
 use autoloop_core::wave::Parallel;
@@ -139,6 +138,6 @@ fn spooled(path: &Path, world: &World) -> Result<(Spooled, u64), Failure> {
         );
         return Err(Failure::usage(message).hint("emit the path of the file instead of its text"));
     }
-    let spooled = Spooled { hole: Hole::Payload, path: path.to_owned(), text: Arc::from(text) };
+    let spooled = Spooled { path: path.to_owned(), text: Arc::from(text) };
     Ok((spooled, stat.len))
 }

@@ -3,7 +3,7 @@
 use autoloop_core::failure::TurnFailure;
 use autoloop_core::provenance::FORGED;
 use autoloop_core::record::{
-    BackendFinish, ChainSpawned, EventInvalid, Heading, IterationFinish, Seconds, WaveInvalid,
+    Amount, BackendFinish, ChainSpawned, EventInvalid, Heading, IterationFinish, WaveInvalid,
 };
 use autoloop_core::routing::{Admission, InvalidEvent, Refusal, admit};
 use autoloop_core::topic::Topic;
@@ -42,7 +42,7 @@ pub(super) fn end_records(
     let iteration = IterationFinish {
         exit_code: exit_code.into(),
         timed_out: Some(timed_out),
-        elapsed_s: Some(Seconds(finished.elapsed.as_secs())),
+        elapsed_s: Some(Amount(finished.elapsed.as_secs())),
         output: text.as_str().into(),
         promised: (finished.found_at.is_some() && is_long).then_some(true),
         interrupted,

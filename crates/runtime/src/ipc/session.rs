@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use autoloop_core::duration;
-use autoloop_core::record::Hole;
 use autoloop_core::topic::Topic;
 
 use super::protocol::{Answer, LARGEST_REQUEST, LARGEST_TICKET, Request};
@@ -104,7 +103,7 @@ impl Service {
         let file = tempfile::tempfile_in(&self.dir).map_err(|error| self.no_room(&error))?;
         self.spool(&file, bytes, socket)?;
         let text: Arc<dyn DiskFile> = Arc::from(Box::<dyn DiskFile>::from(file));
-        let spooled = Spooled { hole: Hole::Payload, path: self.dir.to_path_buf(), text };
+        let spooled = Spooled { path: self.dir.to_path_buf(), text };
         Ok(emit(String::new(), Some(spooled))?)
     }
 

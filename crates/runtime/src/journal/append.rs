@@ -40,7 +40,7 @@ impl Entry {
             match &new.spooled {
                 None => print(&new.record, &mut bytes),
                 Some(spooled) => {
-                    let (before, after) = print_around(&new.record, spooled.hole);
+                    let (before, after) = print_around(&new.record);
                     if after.is_empty() {
                         let why = "the record has no text that it could be added to";
                         let error = io::Error::new(io::ErrorKind::InvalidInput, why);

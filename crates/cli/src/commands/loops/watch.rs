@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use autoloop_core::coordinator::{Fold, Holder, Status};
 use autoloop_core::failure::TurnFailure;
-use autoloop_core::record::{Event, ExitCode, Glance, IterationStart, Seconds};
+use autoloop_core::record::{Amount, Event, ExitCode, Glance, IterationStart};
 use autoloop_core::run::{Ending, Run, SomeRun, Stage};
 use autoloop_runtime::journal::{Journal, Position};
 use autoloop_runtime::runs::holder;
@@ -100,7 +100,7 @@ fn line_of(record: &Glance<'_>, run: &Run) -> Option<String> {
                 format!("iteration {number}/{of}  {roles}  after {recent_event}")
             }
             Event::IterationFinish(finish) => {
-                let time = finish.elapsed_s.map(|Seconds(seconds)| format!(" after {seconds} s"));
+                let time = finish.elapsed_s.map(|Amount(seconds)| format!(" after {seconds} s"));
                 let failure = failed(&finish.exit_code, finish.failure());
                 format!("  ended{}{failure}", time.unwrap_or_default())
             }
@@ -178,7 +178,7 @@ mod tests {
         let end = |exit_code: i32, timed_out| IterationFinish {
             exit_code: exit_code.into(),
             timed_out: Some(timed_out),
-            elapsed_s: Some(Seconds(4)),
+            elapsed_s: Some(Amount(4)),
             ..IterationFinish::default()
         };
         let refused = EventInvalid { emitted: "x".into(), ..EventInvalid::default() };
