@@ -436,11 +436,11 @@ fn a_giant_is_verified_to_its_end() {
     assert_snapshot!(said.join("\n"), @r"
     line 2, byte 33: not UTF-8 at byte 2600067 of the line
     line 2, byte 33: not UTF-8 at byte 2600067 of the line
-    line 2, byte 33: not JSON: control character (\u0000-\u001F) found while parsing a string at byte 2600068 of the line
+    line 2, byte 33: not JSON: control character (\u0000-\u001F) found while parsing a string at byte 2600067 of the line
     line 2, byte 33: not JSON: invalid escape at byte 2600069 of the line
     line 2, byte 33: not JSON: lone leading surrogate in hex escape at byte 2600068 of the line
     line 2, byte 33: not JSON: expected value at byte 5200077 of the line
-    line 2, byte 33: not JSON: control character (\u0000-\u001F) found while parsing a string at byte 5200086 of the line
+    line 2, byte 33: not JSON: control character (\u0000-\u001F) found while parsing a string at byte 5200085 of the line
     ");
 }
 

@@ -20,7 +20,7 @@ use autoloop_core::plan::BackendPlan;
 pub(crate) use command::program_of;
 pub use command::{PLAY_SCRIPT, REPLAY};
 pub(crate) use failure::failure;
-pub(crate) use report::{LINE, millis, notes, recorded, said, tail, usage};
+pub(crate) use report::{LINE, millis, notes, recorded, said, said_last, usage};
 
 use prompt_delivery::{Delivery, LONGEST_ARGUMENT};
 

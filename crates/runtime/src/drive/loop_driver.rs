@@ -32,7 +32,7 @@ use crate::launch::{Launch, Opening, StepLauncher};
 use crate::project::{LoadError, Loaded, Project, read_text};
 use crate::review::{ReviewSandbox, sweep, sweep_placeholders};
 use crate::site::{Progress, Site};
-use crate::turn::{failure, millis, notes, said, tail, usage};
+use crate::turn::{failure, millis, notes, said, said_last, usage};
 use crate::world::{self, Finished};
 
 /// The objective where neither the request nor the settings have one.
@@ -293,7 +293,7 @@ impl<'a> LoopDriver<'a> {
         let run = &mut self.run;
         let heading = run.harness.heading(order.iteration);
         let parallel = run.loaded.plan.waves();
-        self.output_tail = tail(&said(finished));
+        self.output_tail = said_last(finished);
         run.harness.append(|foreign| {
             let Order { recent_event, route, .. } = order;
             let mut invalid = invalid_events(recent_event, route, &parallel, foreign, &heading);

@@ -2,6 +2,7 @@
 //! and the hooks of its repository, are the same after it as before.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -11,8 +12,13 @@ use super::git::{self, Repository};
 use super::listing::{Listing, Trees};
 use super::report::{Violation, ViolationKind};
 use super::scope::{Extent, Scope};
+use crate::files::{self, Links};
+use crate::git::git_dir_at;
+use crate::world::RealDisk;
 
 const HEAD: &str = "HEAD";
+/// Largest file of a repository that is compared, in bytes.
+const LONGEST: u64 = 64 * 1024 * 1024;
 /// The branches that the harness makes. It moves the worktree of an agent off any other one.
 const OURS: &str = "refs/heads/autoloop/";
 /// References that each worktree has for itself.
@@ -45,12 +51,15 @@ pub enum Attribution {
     Repository,
 }
 
-/// The references and settings of a repository.
+/// The references and settings of a repository, read from its files: git would wait for a pipe that an agent put in
+/// place of one of them.
 #[derive(Debug)]
 struct Pointers {
     found: Repository,
-    /// The value of `HEAD`, which is a branch or a commit, of each reference and of each setting.
+    /// The value of `HEAD`, which is a branch or a commit, and of each reference.
     values: BTreeMap<String, String>,
+    /// The settings of the repository and of the worktree.
+    settings: Vec<u8>,
     /// References that are checked out in another worktree.
     elsewhere: BTreeSet<String>,
 }
@@ -67,7 +76,7 @@ impl Proof {
             Listing::take(Trees { project: project.clone(), roots, skipped: Vec::new() })
         });
         let hooks = hooks.transpose()?;
-        let repository = found.and_then(Pointers::of);
+        let repository = found.map(Pointers::of);
         let asked = repository.as_ref().map(|pointers| &*pointers.found.common);
         let files = (!has_snapshot).then(|| Listing::of_scope(scope, asked)).transpose()?;
         Ok(Proof { files, repository, hooks, project })
@@ -93,7 +102,7 @@ impl Proof {
         });
         let changes = changes.map(|change| (change.path, ViolationKind::Changed(change.what)));
         let moved = match (&self.repository, now) {
-            (Some(before), Some(now)) => before.moved(now.as_ref(), attribution),
+            (Some(before), Some(now)) => before.moved(&now, attribution),
             _ => Vec::new(),
         };
         let seen =
@@ -104,47 +113,30 @@ impl Proof {
 }
 
 impl Pointers {
-    /// `None` where git cannot read them.
-    fn of(found: Repository) -> Option<Pointers> {
-        let text = |args: &[&str]| {
-            // None of these commands runs another program, and the global settings are not read, in which a user
-            // trusts the files of another one.
-            let args = [&["-c", "safe.directory=*"], args].concat();
-            let output = git::output(&found.top, &args, b"")?;
-            Some(String::from_utf8_lossy(&output).into_owned())
+    fn of(found: Repository) -> Pointers {
+        let own = git_dir_at(&found.top.join(".git")).and_then(|own| own.canonicalize().ok());
+        let own = own.unwrap_or_else(|| found.common.clone());
+        let mut values = packed(&found.common);
+        for dir in [&found.common, &own] {
+            loose(dir, "refs", &mut values);
+        }
+        let head = |dir: &Path| {
+            let head = text(&dir.join(HEAD))?;
+            Some(head.strip_prefix("ref: ").unwrap_or(&head).to_owned())
         };
-        let (mut values, mut elsewhere) = (BTreeMap::new(), BTreeSet::new());
-        let symbolic = text(&["symbolic-ref", "--quiet", "HEAD"]);
-        let head = symbolic.or_else(|| text(&["rev-parse", "--verify", "--quiet", "HEAD"]));
-        values.extend(head.map(|head| (HEAD.to_owned(), head.trim_end().to_owned())));
-        let format = "--format=%(refname) %(objectname) %(worktreepath)";
-        for line in text(&["for-each-ref", format])?.lines() {
-            let mut words = line.splitn(3, ' ').map(str::to_owned);
-            let (name, value, top) = (words.next()?, words.next()?, words.next()?);
-            if !top.is_empty() && Path::new(&top) != found.top {
-                elsewhere.insert(name.clone());
-            }
-            values.insert(name, value);
-        }
-        for entry in text(&["config", "--null", "--list"])?.split_terminator('\0') {
-            let (key, value) = entry.split_once('\n').unwrap_or((entry, ""));
-            // A key may have several values.
-            let values = values.entry(key.to_owned()).or_default();
-            *values = format!("{values}{value}\n");
-        }
-        Some(Pointers { found, values, elsewhere })
+        values.extend(head(&own).map(|head| (HEAD.to_owned(), head)));
+        let linked = fs::read_dir(found.common.join("worktrees")).into_iter().flatten().flatten();
+        let dirs = linked.map(|entry| entry.path()).chain([found.common.clone()]);
+        let others = dirs.filter(|dir| dir.canonicalize().is_ok_and(|dir| dir != own));
+        let elsewhere = others.filter_map(|dir| head(&dir)).collect();
+        let settings = [found.common.join("config"), own.join("config.worktree")];
+        let settings =
+            settings.iter().filter_map(|path| bytes(path)).collect::<Vec<_>>().join(&b'\n');
+        Pointers { found, values, settings, elsewhere }
     }
 
     /// What has another value now.
-    fn moved(
-        &self,
-        now: Option<&Pointers>,
-        attribution: Attribution,
-    ) -> Vec<(PathBuf, ViolationKind)> {
-        let config = self.found.common.join("config");
-        let Some(now) = now else {
-            return vec![(config, ViolationKind::Pointer("git cannot read the repository"))];
-        };
+    fn moved(&self, now: &Pointers, attribution: Attribution) -> Vec<(PathBuf, ViolationKind)> {
         let names: BTreeSet<&String> = self.values.keys().chain(now.values.keys()).collect();
         let moved = names.into_iter().filter_map(|name| {
             let (old, new) = (self.values.get(name), now.values.get(name));
@@ -152,9 +144,6 @@ impl Pointers {
                 return None;
             }
             let what = match (old, new) {
-                _ if is_setting(name) => {
-                    return Some((config.clone(), ViolationKind::GitSetting(name.clone())));
-                }
                 _ if name == HEAD => "another branch checked out",
                 (None, _) => "reference added",
                 (_, None) => "reference deleted",
@@ -162,15 +151,29 @@ impl Pointers {
             };
             Some((name.into(), ViolationKind::Pointer(what)))
         });
-        moved.collect()
+        moved.chain(self.changed_settings(now)).collect()
+    }
+
+    /// Settings of branches are left out where others work on branches of their own.
+    fn changed_settings(&self, now: &Pointers) -> Vec<(PathBuf, ViolationKind)> {
+        if self.settings == now.settings {
+            return Vec::new();
+        }
+        let config = self.found.common.join("config");
+        let (Some(old), Some(new)) = (settings(&self.settings), settings(&now.settings)) else {
+            return vec![(config, ViolationKind::Pointer("git cannot read the settings"))];
+        };
+        let has_siblings = !self.found.siblings.is_empty();
+        let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+        let changed = keys.into_iter().filter(|key| {
+            old.get(*key) != new.get(*key) && !(has_siblings && key.starts_with("branch."))
+        });
+        changed.map(|key| (config.clone(), ViolationKind::GitSetting(key.clone()))).collect()
     }
 
     /// Whether a difference is attributed to the reviewer.
     fn counts(&self, name: &str, now: &Pointers, attribution: Attribution) -> bool {
         let has_siblings = !self.found.siblings.is_empty();
-        if is_setting(name) {
-            return !(name.starts_with("branch.") && has_siblings);
-        }
         let head = |pointers: &Pointers| pointers.values.get(HEAD).cloned().unwrap_or_default();
         let is_of_others = |head: &str| head.starts_with("refs/") && !head.starts_with(OURS);
         // The harness detaches a worktree from a branch of others before it moves that branch.
@@ -185,7 +188,48 @@ impl Pointers {
     }
 }
 
-/// Any other name is that of a reference.
-fn is_setting(name: &str) -> bool {
-    name != HEAD && !name.starts_with("refs/")
+/// The references in the file for packed ones. Those in files of their own override them.
+fn packed(common: &Path) -> BTreeMap<String, String> {
+    let lines = text(&common.join("packed-refs")).unwrap_or_default();
+    let references = lines.lines().filter(|line| !line.starts_with(['#', '^']));
+    let references = references.filter_map(|line| line.split_once(' '));
+    references.map(|(value, name)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// Adds the references that have files of their own.
+fn loose(dir: &Path, name: &str, values: &mut BTreeMap<String, String>) {
+    for entry in fs::read_dir(dir.join(name)).into_iter().flatten().flatten() {
+        let Ok(file) = entry.file_name().into_string() else { continue };
+        let name = format!("{name}/{file}");
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => loose(dir, &name, values),
+            _ => {
+                let value = text(&entry.path()).unwrap_or_default();
+                values.insert(name, value);
+            }
+        }
+    }
+}
+
+/// The value of each setting in a file; `None` if git cannot read it.
+fn settings(file: &[u8]) -> Option<BTreeMap<String, String>> {
+    let mut values: BTreeMap<String, String> = BTreeMap::new();
+    // Outside of the repository, whose files git would read first.
+    let listed = git::output(Path::new("/"), &["config", "--null", "--file", "-", "--list"], file)?;
+    for entry in String::from_utf8_lossy(&listed).split_terminator('\0') {
+        let (key, value) = entry.split_once('\n').unwrap_or((entry, ""));
+        // A key may have several values.
+        let values = values.entry(key.to_owned()).or_default();
+        *values = format!("{values}{value}\n");
+    }
+    Some(values)
+}
+
+/// The content of a regular file.
+fn bytes(path: &Path) -> Option<Vec<u8>> {
+    files::read(&RealDisk, path, Links::Refuse, LONGEST).ok().flatten()
+}
+
+fn text(path: &Path) -> Option<String> {
+    Some(String::from_utf8_lossy(&bytes(path)?).trim_end().to_owned())
 }

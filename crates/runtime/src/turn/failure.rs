@@ -27,11 +27,11 @@ fn cause(finished: &Finished) -> String {
         (Ending::Exited(_), Some(Outcome::Failed(why))) if !why.is_empty() => return one_line(why),
         (Ending::Exited(_), _) => {}
     }
-    match (last_line(&finished.stderr.text()), outcome) {
+    match (last_line(&finished.stderr.end()), outcome) {
         (said, _) if !said.is_empty() => said,
         (_, Some(outcome)) if outcome.is_failure() => outcome.to_string(),
         (_, Some(_)) => String::new(),
-        (_, None) => match last_line(&finished.stdout.text()) {
+        (_, None) => match last_line(&finished.stdout.end()) {
             // A verdict is not a cause.
             object if object.starts_with('{') => String::new(),
             said => said,

@@ -37,6 +37,15 @@ pub(crate) fn said(finished: &Finished) -> String {
     }
 }
 
+/// The end of what the agent said.
+pub(crate) fn said_last(finished: &Finished) -> String {
+    match (&finished.ending, &finished.answer) {
+        // A long output is not copied for its end.
+        (Ending::Exited(_), None) => tail(&finished.stdout.end()),
+        _ => tail(&said(finished)),
+    }
+}
+
 /// The usage, where the agent reports it.
 pub(crate) fn usage(finished: &Finished) -> Option<BackendUsage> {
     finished.answer.as_ref()?.usage.map(BackendUsage::from)

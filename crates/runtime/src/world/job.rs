@@ -271,6 +271,9 @@ pub struct Output {
     pub digest: Option<[u8; 32]>,
 }
 
+/// How many bytes of an output its last line is looked for in.
+const END: usize = 64 * 1024;
+
 impl Output {
     pub fn whole(bytes: impl Into<Vec<u8>>) -> Self {
         let head = bytes.into();
@@ -291,6 +294,12 @@ impl Output {
                 format!("{head}\n[... {left_out} bytes left out ...]\n{tail}")
             }
         }
+    }
+
+    /// The last bytes of the output as text, for its last line.
+    pub fn end(&self) -> String {
+        let end = if self.tail.is_empty() { &self.head } else { &self.tail };
+        String::from_utf8_lossy(&end[end.len().saturating_sub(END)..]).into_owned()
     }
 
     /// The output as text in one part, or in two with a gap between them.
