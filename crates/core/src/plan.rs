@@ -273,10 +273,11 @@ mod tests {
         assert_eq!(plan.max_iterations, 3);
         assert_eq!(plan.objective, PromptSource::None);
         let backend = BackendPlan {
-            kind: BackendKind::Command,
+            kind: BackendKind::Claude,
             command: "claude".into(),
             args: vec![],
-            prompt_mode: PromptMode::Arg,
+            model: None,
+            prompt_mode: PromptMode::Stdin,
             output: None,
             timeout: Duration::from_secs(1800),
             timeout_key: "backend.timeout_ms".into(),

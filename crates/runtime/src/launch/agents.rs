@@ -73,5 +73,6 @@ pub(crate) fn look_up(backend: &BackendPlan, dir: &Path, world: &World) -> Resul
             _ => Ok(()),
         };
     }
+    backend.arguments().map_err(|bad| bad.to_string())?;
     world.spawner.look_up(&program_of(backend, dir)).map_err(|why| why.message)
 }
