@@ -4,6 +4,7 @@
 //! in pieces of any size and in bounded memory, and returns an [`Answer`] in the end.
 
 mod adapter;
+mod breaker;
 mod claude;
 mod codex;
 mod error;
@@ -13,6 +14,7 @@ mod line_buffer;
 mod multiline;
 mod opencode;
 mod pi;
+pub mod prices;
 mod response;
 mod tool_call;
 mod transcript;
@@ -29,6 +31,7 @@ use opencode::Opencode;
 use pi::Pi;
 
 pub use adapter::{Adapter, BadArgument, Credentials, StateDir};
+pub use breaker::{Breaker, Permit};
 pub use error::{ClientError, ErrorClass};
 pub use response::{Answer, Dollars, Outcome, Session, Usage};
 pub use transcript::{said_in, transcript};

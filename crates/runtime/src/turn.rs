@@ -17,7 +17,7 @@ use autoloop_core::config::BackendKind;
 use autoloop_core::env::Env;
 use autoloop_core::plan::BackendPlan;
 
-pub(crate) use command::program_of;
+pub(crate) use command::job_without_run;
 pub use command::{PLAY_SCRIPT, REPLAY};
 pub(crate) use failure::failure;
 pub(crate) use report::{LINE, millis, notes, recorded, said, tail, usage};

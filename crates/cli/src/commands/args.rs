@@ -10,8 +10,8 @@ use clap::error::{ContextKind, ErrorKind};
 use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use super::{
-    chain, completions, config, demo, doctor, emit, init, inspect, journal, loops, man, memory,
-    presets, replay, review, run, script, settings, slots, tasks, version, watch,
+    agents, chain, completions, config, demo, doctor, emit, init, inspect, journal, loops, man,
+    memory, presets, replay, review, run, script, settings, slots, tasks, version, watch,
 };
 use crate::failure::Failure;
 
@@ -30,6 +30,7 @@ pub(crate) enum Command {
     Run(run::Args),
     Chain(chain::Args),
     Presets(presets::Args),
+    Agents(agents::Args),
     Init(init::Args),
     Emit(emit::Args),
     Inspect(inspect::Args),

@@ -10,6 +10,10 @@ pub struct Adapter {
     /// Its name for people.
     pub title: &'static str,
     pub program: &'static str,
+    /// The version that the tests run.
+    pub tested: &'static str,
+    /// What it can do, besides working.
+    pub offers: &'static [&'static str],
     /// The subcommand that runs one prompt.
     pub(super) subcommand: Option<&'static str>,
     /// Without these it asks for permissions or opens a window.

@@ -17,6 +17,8 @@ pub(super) const ADAPTER: Adapter = Adapter {
     stream: Stream::Claude,
     title: "Claude Code",
     program: "claude",
+    tested: "2.1.325",
+    offers: &["cost", "mcp", "resume"],
     subcommand: None,
     unattended: &[
         Flag { add: &["-p"], unless: &["--print"] },

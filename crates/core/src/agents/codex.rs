@@ -15,6 +15,8 @@ pub(super) const ADAPTER: Adapter = Adapter {
     stream: Stream::Codex,
     title: "Codex CLI",
     program: "codex",
+    tested: "0.166.0",
+    offers: &["mcp", "resume"],
     subcommand: Some("exec"),
     unattended: &[
         Flag { add: &["--skip-git-repo-check"], unless: &[] },

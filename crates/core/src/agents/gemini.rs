@@ -15,6 +15,8 @@ pub(super) const ADAPTER: Adapter = Adapter {
     stream: Stream::Gemini,
     title: "Gemini CLI",
     program: "gemini",
+    tested: "0.61.0",
+    offers: &["acp", "mcp", "resume"],
     subcommand: None,
     unattended: &[Flag {
         add: &["--approval-mode", "yolo"],

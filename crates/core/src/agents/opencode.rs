@@ -15,6 +15,8 @@ pub(super) const ADAPTER: Adapter = Adapter {
     stream: Stream::Opencode,
     title: "OpenCode",
     program: "opencode",
+    tested: "1.18.33",
+    offers: &["acp", "cost", "mcp", "resume"],
     subcommand: Some("run"),
     unattended: &[Flag { add: &["--auto"], unless: &[] }],
     streaming: &[Flag { add: &["--format", "json"], unless: &[] }],

@@ -19,6 +19,8 @@ pub(super) const ADAPTER: Adapter = Adapter {
     stream: Stream::Pi,
     title: "pi",
     program: "pi",
+    tested: "0.74.2",
+    offers: &["cost", "resume"],
     subcommand: None,
     unattended: &[Flag { add: &["-p"], unless: &["--print"] }],
     streaming: &[Flag { add: &["--mode", "json"], unless: &[] }],

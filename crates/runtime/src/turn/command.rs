@@ -16,11 +16,13 @@ pub const PLAY_SCRIPT: &str = "__script";
 /// The hidden command of this program that answers out of a journal.
 pub const REPLAY: &str = "__replay";
 
-/// The job that starts the program of an agent in a project, without a prompt.
-pub(crate) fn program_of(backend: &BackendPlan, project: &Path) -> Job {
-    let place = Place::Worktree { dir: project, project };
-    let (job, _) = job(backend, Path::new(""), place, "", Path::new(""));
-    Job { dir: Some(project.to_owned()), ..job }
+/// The job of an agent that works in a directory without being part of a run.
+pub(crate) fn job_without_run(backend: &BackendPlan, dir: &Path, prompt: &str) -> Job {
+    let place = Place::Worktree { dir, project: dir };
+    let (job, _) = job(backend, Path::new(""), place, prompt, Path::new(""));
+    let env = backend.kind.adapter().map_or(&[][..], |client| client.env);
+    let env = env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    Job { dir: Some(dir.to_owned()), env, ..job }
 }
 
 /// The job of an agent, and how the prompt reaches it.
