@@ -60,6 +60,8 @@ event_enum! {
     BackendStart,
     BackendFinish<'a>,
     BackendUsage,
+    BackendParked,
+    BackendResumed,
     ReviewStart<'a>,
     ReviewFinish<'a>,
     ReviewViolation,

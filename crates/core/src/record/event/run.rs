@@ -3,7 +3,7 @@
 //! Lists of roles, events and files are separated by commas.
 
 use super::wire::{ExitCode, Seconds, Tokens, system_events};
-use crate::agents::{Dollars, Usage};
+use crate::agents::{Answer, Dollars, ErrorClass, prices};
 use crate::config::BackendKind;
 use crate::record::{StopReason, Text, ViolationOutcome};
 use crate::wire_enum::Word;
@@ -104,6 +104,32 @@ system_events! {
         cache_write_tokens: Tokens,
         total_tokens: Tokens,
         cost_usd: Option<Dollars>,
+        /// Written where the cost is computed from a table of prices.
+        estimated: Option<bool>,
+        model: Option<String>,
+        /// The roles of the iteration, or the phase of the slot.
+        role: Option<String>,
+        /// How often the model was asked.
+        turns: Option<u64>,
+        /// With which the client can resume the conversation.
+        session_id: Option<String>,
+    }
+
+    /// A turn waits because its client is unavailable.
+    BackendParked = "backend.parked" {
+        client: String,
+        class: Word<ErrorClass>,
+        detail: String,
+        wait_ms: u64,
+        /// When the client is asked again.
+        until: String,
+    }
+
+    /// A turn that waited begins again.
+    BackendResumed = "backend.resumed" {
+        client: String,
+        /// Since the turn began.
+        waited_ms: u64,
     }
 
     ReviewStart<'a> = "review.start" {
@@ -171,15 +197,25 @@ system_events! {
     }
 }
 
-impl From<Usage> for BackendUsage {
-    fn from(usage: Usage) -> Self {
-        BackendUsage {
+impl BackendUsage {
+    /// What a turn used; `None` if the client does not report it. `model` is the one that was asked for.
+    pub fn of_answer(answer: &Answer, model: Option<&str>) -> Option<BackendUsage> {
+        let usage = answer.usage?;
+        let model = answer.session.model.as_deref().or(model);
+        let estimated = usage.cost.is_none().then_some(true);
+        let cost = usage.cost.unwrap_or_else(|| prices::estimate(&usage, model));
+        Some(BackendUsage {
             input_tokens: Tokens(usage.input),
             output_tokens: Tokens(usage.output),
             cache_read_tokens: Tokens(usage.cache_read),
             cache_write_tokens: Tokens(usage.cache_write),
             total_tokens: Tokens(usage.total),
-            cost_usd: usage.cost,
-        }
+            cost_usd: Some(cost),
+            estimated,
+            model: model.map(str::to_owned),
+            role: None,
+            turns: Some(answer.session.turns).filter(|turns| *turns > 0),
+            session_id: answer.session.id.clone(),
+        })
     }
 }
