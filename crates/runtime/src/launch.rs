@@ -19,7 +19,6 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::chain::Budget;
-use autoloop_core::config::Config;
 use autoloop_core::coordinator::Kind;
 use autoloop_core::plan::PromptSource;
 use autoloop_core::run::{Run, Runs, SomeRun};
@@ -384,9 +383,8 @@ fn claim_id(loaded: &Loaded, kind: Kind, world: &World) -> Result<RunId, DriveEr
     let state_dir = &loaded.files.state_dir;
     let has_dir = |id: &str| Kind::ALL.iter().any(|kind| state_dir.runs(*kind).join(id).exists());
     let is_taken = |id: &str| runs.get(id).is_some() || has_dir(id);
-    let format = Config::from(&loaded.settings).run_id_format;
     loop {
-        let id = format.make(&seed, &is_taken);
+        let id = loaded.plan.run_id_format.make(&seed, &is_taken);
         let dir = state_dir.run(kind, &id);
         let parent = dir.parent().unwrap_or(&dir);
         match private_files::create_dirs(parent).and_then(|()| private_files::create_dir(&dir)) {

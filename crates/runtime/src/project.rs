@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use autoloop_core::config::{Config, Problem, Settings};
+use autoloop_core::config::{Problem, Settings};
 use autoloop_core::plan::{Files, Plan};
 use autoloop_core::topology::Topology;
 
@@ -70,7 +70,7 @@ impl Loaded {
 
     /// Opens the journal that the settings name.
     pub fn journal(&self, world: &World) -> FileJournal {
-        let lock_timeout = Config::from(&self.settings).journal.lock_timeout;
+        let lock_timeout = self.settings.journal().lock_timeout;
         FileJournal::new(self.files.journal.clone(), world, FileSettings { lock_timeout })
     }
 }

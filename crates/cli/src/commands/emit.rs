@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use autoloop_core::config::Config;
+use autoloop_core::config::Settings;
 use autoloop_core::env::Env;
 use autoloop_core::record::Hole;
 use autoloop_core::topic::Topic;
@@ -65,10 +65,9 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
             let project = env.project_dir_or_here();
             let settings = settings::of_project_file(&project, world);
             let files = settings::places(&env, &settings);
-            let config = Config::from(&settings);
-            let journal = settings::journal(files.journal.clone(), world, &config);
+            let journal = settings::journal(files.journal.clone(), world, &settings);
             let emitted =
-                emitter(env, journal, &config, world).emit(Event { topic, payload, spooled });
+                emitter(env, journal, &settings, world).emit(Event { topic, payload, spooled });
             settings::protect(&files, &project);
             emitted?
         }
@@ -79,7 +78,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
 }
 
 /// Whoever the environment says that we are.
-fn emitter(env: Env, journal: Box<dyn Journal>, config: &Config, world: &World) -> Emitter {
+fn emitter(env: Env, journal: Box<dyn Journal>, settings: &Settings, world: &World) -> Emitter {
     let parallel = match env.parallel.as_deref() {
         Some("on") => {
             Parallel::On { completion_event: env.completion_event.clone().unwrap_or_default() }
@@ -88,7 +87,7 @@ fn emitter(env: Env, journal: Box<dyn Journal>, config: &Config, world: &World) 
     };
     Emitter {
         journal: journal.into(),
-        durability: settings::durability_of_events(config),
+        durability: settings::durability_of_events(settings),
         clock: Arc::clone(&world.clock),
         speaker: Speaker {
             run: env.run_id,

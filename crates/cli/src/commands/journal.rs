@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use autoloop_core::config::Config;
+use autoloop_core::config::Settings;
 use autoloop_core::provenance::{Provenance, Seal, Unsealed};
 use autoloop_core::record::{BadLine, Glance};
 use autoloop_runtime::journal::file::FragmentKind;
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         Some(path) => path.clone(),
         None => settings::locate(None, world)?.files.journal,
     };
-    let journal = settings::journal(path, world, &Config::default());
+    let journal = settings::journal(path, world, &Settings::default());
     match &args.what {
         What::Verify { .. } => verify(&*journal, world),
         What::Follow(args) => follow(&*journal, args),

@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use autoloop_core::config::Config;
 use autoloop_core::env::Env;
 use autoloop_core::format::json_line;
 use autoloop_core::memory::{Block, Entry, Line as MemoryLine, Memory, Places, Said};
@@ -335,8 +334,7 @@ impl Tiers {
     }
 
     fn at(located: &Located, run: Option<PathBuf>, env: &Env, world: &World) -> Tiers {
-        let config = Config::from(&located.settings);
-        let settings = FileSettings { lock_timeout: config.journal.lock_timeout };
+        let settings = FileSettings { lock_timeout: located.settings.journal().lock_timeout };
         let project = located.files.memory.clone();
         let places = Places { run: run.filter(|run| *run != project), project };
         let files = memory::Tiers::at(places, world, settings)

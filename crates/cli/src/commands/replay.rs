@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use autoloop_core::config::Config;
+use autoloop_core::config::Settings;
 use autoloop_core::env::Env;
 use autoloop_core::record::Extract;
 use autoloop_core::views::replay::{Part, Replay, Said, earlier_run};
@@ -60,7 +60,7 @@ fn replay(args: &Args, world: &World) -> Result<i32, Failure> {
         Failure::usage(format!("the journal {} cannot be replayed: {error}", path.display()))
             .hint("backend.command of a replay is a journal, seen from the project")
     })?;
-    let journal = settings::journal(path.clone(), world, &Config::default());
+    let journal = settings::journal(path.clone(), world, &Settings::default());
     let under_way = env.run_id.clone().unwrap_or_default();
     let run = match &args.run {
         Some(run) => run.clone(),

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use autoloop_core::config::Config;
 use autoloop_core::coordinator;
 use autoloop_core::permissions::{Earlier, read_patch};
 use autoloop_core::record::{Heading, LoopReverted};
@@ -88,7 +87,7 @@ fn revert(args: &RevertArgs, world: &World) -> Result<(), Failure> {
     }
     let reverted = LoopReverted { review: Some(before), files: done.join(",") };
     let heading = Heading { run, iteration: String::new(), now: world.clock.now() };
-    let durability = settings::durability_of_events(&Config::from(&located.settings));
+    let durability = settings::durability_of_events(&located.settings);
     journal
         .append(&[reverted.record(&heading).into()], Append { expect: None, durability })
         .map_err(|error| Failure::from(error).hint("the files are reverted nevertheless"))?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Once;
 
 use autoloop_core::config::{
-    self, Config, Key, Layer, Origin, Problem, Reading, Settings, SyncPolicy, Value,
+    self, Key, Layer, Origin, Problem, Reading, Settings, SyncPolicy, Value,
 };
 use autoloop_core::env::Env;
 use autoloop_core::plan::Files;
@@ -87,9 +87,9 @@ pub(crate) fn protect(files: &Files, project: &Path) {
 }
 
 /// Opens the journal at a path.
-pub(crate) fn journal(path: PathBuf, world: &World, config: &Config) -> Box<dyn Journal> {
-    let settings = FileSettings { lock_timeout: config.journal.lock_timeout };
-    Box::new(FileJournal::new(path, world, settings))
+pub(crate) fn journal(path: PathBuf, world: &World, settings: &Settings) -> Box<dyn Journal> {
+    let lock_timeout = settings.journal().lock_timeout;
+    Box::new(FileJournal::new(path, world, FileSettings { lock_timeout }))
 }
 
 /// A project that a command shows or writes to.
@@ -103,7 +103,7 @@ pub(crate) struct Located {
 
 impl Located {
     pub(crate) fn journal(&self, world: &World) -> Box<dyn Journal> {
-        journal(self.files.journal.clone(), world, &Config::from(&self.settings))
+        journal(self.files.journal.clone(), world, &self.settings)
     }
 
     /// The maximum number of characters of memory in a prompt; 0 for no limit.
@@ -205,8 +205,8 @@ fn warn(problem: &str) {
 }
 
 /// The durability of an agent's event.
-pub(crate) fn durability_of_events(config: &Config) -> Durability {
-    match config.journal.sync {
+pub(crate) fn durability_of_events(settings: &Settings) -> Durability {
+    match settings.journal().sync {
         SyncPolicy::Always => Durability::Synced,
         SyncPolicy::Iteration | SyncPolicy::Never => Durability::Cached,
     }

@@ -5,7 +5,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use autoloop_core::config::Config;
 use autoloop_core::duration;
 use autoloop_core::env::Env;
 use autoloop_core::format::json_text;
@@ -187,7 +186,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let located = settings::locate(None, world)?;
     check_project(&env)?;
     let journal = located.journal(world);
-    let durability = settings::durability_of_events(&Config::from(&located.settings));
+    let durability = settings::durability_of_events(&located.settings);
     let queue = Builtin::new(&*journal, world, durability, Builtin::USUAL);
     let done = Command { queue, json: args.json }.run(&args.what, &env, world);
     if !args.what.only_reads() {

@@ -6,7 +6,6 @@ use super::enums::{
 use crate::agents::Stream;
 use crate::run_id::RunIdFormat;
 
-/// The type of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Blank means unset.

@@ -88,7 +88,7 @@ struct Facts<'a> {
     completion: CompletionFacts<'a>,
     roles: Vec<RoleFacts<'a>>,
     handoff: Vec<HandoffFacts<'a>>,
-    warnings: Vec<WarningFacts>,
+    warnings: &'a [Warning],
 }
 
 #[derive(Serialize)]
@@ -113,17 +113,10 @@ struct HandoffFacts<'a> {
     roles: &'a [String],
 }
 
-#[derive(Serialize)]
-struct WarningFacts {
-    kind: &'static str,
-    message: String,
-}
-
 impl<'a> Facts<'a> {
     fn of(picture: &'a Picture<'_>) -> Self {
         let Picture { topology, completion, warnings } = picture;
         let handoff = topology.handoff.iter();
-        let warnings = warnings.iter();
         Facts {
             name: &topology.name,
             entry: topology.route(OPENING_EVENT).roles,
@@ -136,9 +129,7 @@ impl<'a> Facts<'a> {
             handoff: handoff
                 .map(|it| HandoffFacts { event: it.event.as_str(), roles: &it.roles })
                 .collect(),
-            warnings: warnings
-                .map(|it| WarningFacts { kind: it.kind(), message: it.to_string() })
-                .collect(),
+            warnings,
         }
     }
 }

@@ -10,8 +10,8 @@ use autoloop_core::merge::MergeOutcome;
 use autoloop_core::permissions::AllowList;
 use autoloop_core::plan::BackendPlan;
 use autoloop_core::prompt::slot::{
-    Again, CAP, FixOrder, Fixed, Ground, ImplementOrder, ItemText, ReviewOrder, UnderReview, fix,
-    implement, review,
+    Again, CAP, FixOrder, Fixed, Ground, ImplementOrder, ReviewOrder, UnderReview, fix, implement,
+    review,
 };
 use autoloop_core::queue::Item;
 use autoloop_core::record::{
@@ -405,7 +405,7 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
     fn implement_order(&self, slot: &Slot) -> ImplementOrder {
         ImplementOrder {
             instructions: self.run.prompts.in_force.developer_prompt.clone(),
-            item: self.item_text(slot),
+            item: self.item(slot),
             ground: self.ground(slot),
         }
     }
@@ -427,7 +427,7 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
         });
         ReviewOrder {
             instructions: run.prompts.in_force.reviewer_prompt.clone().unwrap_or_default(),
-            item: self.item_text(slot),
+            item: self.item(slot),
             ground: self.ground(slot),
             output: implement.map(|implement| implement.turn.output.clone()).unwrap_or_default(),
             diff: run.worktrees.diff(work),
@@ -442,20 +442,12 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
         }
     }
 
-    fn item_text(&self, slot: &Slot) -> ItemText {
-        let item = self.run.claims.item(self.number).unwrap_or_else(|| Item {
+    fn item(&self, slot: &Slot) -> Item {
+        self.run.claims.item(self.number).unwrap_or_else(|| Item {
             id: slot.start.item_id.clone(),
             title: slot.start.title.clone(),
             ..Item::default()
-        });
-        ItemText {
-            id: item.id,
-            title: item.title,
-            status: item.status.to_string(),
-            priority: item.priority.number().to_string(),
-            description: item.description,
-            acceptance: item.acceptance,
-        }
+        })
     }
 
     /// Where the slot works. Others may work there too although the settings allow only one by now.

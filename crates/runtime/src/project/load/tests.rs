@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::*;
 use crate::project::Overrides;
 use crate::world::RealDisk;
-use autoloop_core::config::{BackendKind, Config, Value};
+use autoloop_core::config::{BackendKind, Key, Value};
 use tempfile::TempDir;
 
 /// A directory with a project in it.
@@ -175,7 +175,7 @@ fn where_things_are_kept_is_known_before_a_preset_is_in_place() {
     let outline = project.outline(&RealDisk).unwrap();
     assert_eq!(*outline.files.state_dir, *stage.path("loop/state"));
     assert_eq!(outline.files.journal, stage.path("loop/state/journal.jsonl"));
-    assert_eq!(Config::from(&outline.settings).run_id_format.name(), "counter");
+    assert_eq!(outline.settings.value(Key::RunIdFormat), &Value::Text("counter".into()));
 
     // The preset that is put in place then keeps things there too.
     stage.write("preset/autoloops.toml", "core.state_dir = 'elsewhere'");
