@@ -283,6 +283,7 @@ mod tests {
             grace: Duration::from_secs(5),
             leftovers: Leftovers::Kill,
             output_cap: 256_000_000,
+            max_wait: Duration::from_secs(6 * 3600),
         };
         assert_eq!(plan.backend, backend);
         let review = plan.review.unwrap();

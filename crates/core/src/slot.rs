@@ -104,11 +104,12 @@ pub struct Reviewed {
 }
 
 impl Slots {
-    /// The status by the records, which cannot tell a crashed or interrupted run from a running
-    /// one. A run completes when every item that it took passed.
+    /// The status by the records, which cannot tell a crashed run from a running one. A run
+    /// completes when every item that it took passed.
     pub fn status(&self) -> Status {
         match &self.finish {
             None => Status::Running,
+            Some(finish) if finish.reason == End::Interrupted => Status::Interrupted,
             Some(_) if Tally::of(self).is_well() => Status::Completed,
             Some(_) => Status::Failed,
         }
@@ -152,12 +153,16 @@ impl Slots {
         }
     }
 
-    /// A resumed run retries the failed items, which are back in the queue.
+    /// A resumed run retries the failed items, which are back in the queue. An interrupted one continues.
     fn resumed(&mut self) {
-        if self.status() == Status::Failed {
-            self.finish = None;
-            self.is_stopping = false;
-            self.resumed_after = self.iteration();
+        match self.status() {
+            Status::Failed => {
+                self.finish = None;
+                self.is_stopping = false;
+                self.resumed_after = self.iteration();
+            }
+            Status::Interrupted => self.finish = None,
+            _ => {}
         }
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Ending, Run, Stage};
 use crate::coordinator::{Fold, Kind, Status};
-use crate::record::{ChainComplete, Event, Glance, SlotRunFinish};
+use crate::record::{ChainComplete, Event, Glance, SlotRunFinish, SlotsEnd};
 use crate::suggest::suggest;
 use crate::view::View;
 
@@ -220,7 +220,11 @@ impl OtherRun {
                 self.end = Some((Status::of_reason(outcome.as_str()), outcome.to_string()));
             }
             Event::SlotRunFinish(SlotRunFinish { reason, taken, passed }) => {
-                let status = if taken == passed { Status::Completed } else { Status::Failed };
+                let status = match reason == SlotsEnd::Interrupted {
+                    true => Status::Interrupted,
+                    false if taken == passed => Status::Completed,
+                    false => Status::Failed,
+                };
                 self.end = Some((status, reason.to_string()));
             }
             _ => {
@@ -241,7 +245,7 @@ impl From<Vec<SomeRun>> for Runs {
 
 impl View for Runs {
     const NAME: &'static str = "runs";
-    const VERSION: u32 = 13;
+    const VERSION: u32 = 14;
 
     fn apply(&mut self, record: &Glance<'_>) {
         let id = record.run();

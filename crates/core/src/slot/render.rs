@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::iteration::ItemOutcome;
-use super::{FinishedIteration, Outcome, Phase, Reviewed, Slot, Slots, Tally, Turn};
+use super::{End, FinishedIteration, Outcome, Phase, Reviewed, Slot, Slots, Tally, Turn};
 use crate::coordinator::Status;
 use crate::format::{Format, json_text};
 use crate::table;
@@ -30,8 +30,10 @@ impl Slots {
     pub fn summary(&self, status: Status) -> String {
         let Tally { taken, passed } = Tally::of(self);
         let status = match &self.finish {
-            Some(finish) => format!("{status} ({})", text::one_line(&finish.reason.to_string())),
-            None => status.to_string(),
+            Some(finish) if finish.reason != End::Interrupted => {
+                format!("{status} ({})", text::one_line(&finish.reason.to_string()))
+            }
+            _ => status.to_string(),
         };
         match taken {
             0 => format!("{status}, no item was taken"),

@@ -32,11 +32,8 @@ pub const KNOWN_CLIENTS: [&str; 10] = [
 /// Each agent of a loop, with the setting that names it. The default agent is listed only if a role uses
 /// it or the loop has no roles.
 fn agents(loaded: &Loaded) -> Vec<(String, &BackendPlan)> {
-    let Loaded { plan, settings, topology, .. } = loaded;
-    let default = || {
-        let key = Key::BackendCommand;
-        (format!("{key} ({})", settings.provenance(key)), &plan.backend)
-    };
+    let Loaded { plan, topology, .. } = loaded;
+    let default = || (loaded.named(Key::BackendCommand), &plan.backend);
     if topology.roles.is_empty() {
         return vec![default()];
     }

@@ -4,12 +4,15 @@
 //! once per slot.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use autoloop_core::agents::{Breaker, ClientError, Outcome, Permit};
+use autoloop_core::agents::{Breaker, ClientError, Outcome, Permit, Stream};
+use autoloop_core::duration;
 use autoloop_core::failure::last_line;
-use autoloop_core::record::{BackendParked, BackendResumed};
+use autoloop_core::plan::BackendPlan;
+use autoloop_core::record::{BackendParked, BackendResumed, Heading, Record};
 
 use crate::process::Interrupts;
 use crate::world::{Cause, Clock, Ending, Finished, World};
@@ -35,13 +38,34 @@ pub(crate) enum Waiting {
     Resumed(BackendResumed),
 }
 
+impl Waiting {
+    pub(crate) fn record(&self, heading: &Heading) -> Record {
+        match self {
+            Waiting::Parked(parked) => parked.record(heading),
+            Waiting::Resumed(resumed) => resumed.record(heading),
+        }
+    }
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Waiting::Parked(BackendParked { client, class, detail, wait_ms, until }) => {
+                let wait = duration::print(Duration::from_secs(wait_ms.div_ceil(1_000)));
+                write!(
+                    f,
+                    "{client} is unavailable ({class}): {detail}; waiting {wait}, until {until}"
+                )
+            }
+            Waiting::Resumed(BackendResumed { client, .. }) => write!(f, "asking {client} again"),
+        }
+    }
+}
+
 /// One turn of a client that may have to be repeated.
 pub(crate) struct Patience<'p> {
     pub(crate) breakers: &'p Breakers,
-    /// The name of the client, which has one breaker.
-    pub(crate) client: &'p str,
-    /// The longest time without any success; zero never waits.
-    pub(crate) max_wait: Duration,
+    pub(crate) backend: &'p BackendPlan,
     pub(crate) world: &'p World,
     pub(crate) interrupts: &'p Interrupts,
 }
@@ -59,17 +83,18 @@ impl Patience<'_> {
         let mut parked = false;
         loop {
             if !self.wait_for_permit() {
-                self.breakers.with(self.client, Breaker::stop_trying);
+                self.breakers.with(&self.backend.command, Breaker::stop_trying);
             } else if parked {
                 let waited = clock.elapsed().saturating_sub(began);
                 let waited_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
-                let client = self.client.to_owned();
+                let client = self.backend.command.clone();
                 report(Waiting::Resumed(BackendResumed { client, waited_ms }))?;
             }
             let finished = turn();
-            let error = transient_error(&finished);
-            let Some(error) = error.filter(|_| !self.interrupts.are_raised()) else {
-                self.breakers.with(self.client, |breaker| match finished.cause {
+            let is_transient =
+                |error: &ClientError| error.class.is_transient() && !self.interrupts.are_raised();
+            let Some(error) = client_error(&finished, self.backend).filter(is_transient) else {
+                self.breakers.with(&self.backend.command, |breaker| match finished.cause {
                     Cause::Itself => breaker.close(),
                     Cause::Interrupt | Cause::Deadline => breaker.stop_trying(),
                 });
@@ -77,13 +102,15 @@ impl Patience<'_> {
             };
             let jitter = self.world.entropy.number() as f64 / u64::MAX as f64;
             let open = |breaker: &mut Breaker| {
-                breaker.open(clock.elapsed(), &error, jitter, self.max_wait)
+                breaker.open(clock.elapsed(), &error, jitter, self.backend.max_wait)
             };
-            let Some(wait) = self.breakers.with(self.client, open) else { return Ok(finished) };
+            let Some(wait) = self.breakers.with(&self.backend.command, open) else {
+                return Ok(finished);
+            };
             parked = true;
             let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
             report(Waiting::Parked(BackendParked {
-                client: self.client.to_owned(),
+                client: self.backend.command.clone(),
                 class: error.class.into(),
                 detail: last_line(&error.message),
                 wait_ms,
@@ -96,7 +123,8 @@ impl Patience<'_> {
     fn wait_for_permit(&self) -> bool {
         let clock = &*self.world.clock;
         loop {
-            match self.breakers.with(self.client, |breaker| breaker.ask(clock.elapsed())) {
+            match self.breakers.with(&self.backend.command, |breaker| breaker.ask(clock.elapsed()))
+            {
                 Permit::Go => return true,
                 Permit::Wait(left) => {
                     if !sleep(clock, left, self.interrupts) {
@@ -120,18 +148,16 @@ fn sleep(clock: &dyn Clock, time: Duration, interrupts: &Interrupts) -> bool {
     !interrupts.are_raised()
 }
 
-/// The error of a failed turn, as its client reports it: in its stream, or else in its last line on standard error.
-pub(crate) fn client_error(finished: &Finished) -> Option<ClientError> {
+/// The error of a failed turn, as a known client reports it: in its stream, or else in its last line on standard error.
+/// What other programs print may mean anything.
+pub(crate) fn client_error(finished: &Finished, backend: &BackendPlan) -> Option<ClientError> {
     let is_failed = finished.exit_code() != 0 && finished.cause == Cause::Itself;
-    if !is_failed || !matches!(finished.ending, Ending::Exited(_)) {
+    let is_client = backend.kind.adapter().is_some() || backend.stream() != Stream::Plain;
+    if !is_failed || !is_client || !matches!(finished.ending, Ending::Exited(_)) {
         return None;
     }
     Some(match finished.answer.as_ref().map(|answer| &answer.outcome) {
         Some(Outcome::Failed(error)) => error.clone(),
         _ => ClientError::from(last_line(&finished.stderr.text()).as_str()),
     })
-}
-
-fn transient_error(finished: &Finished) -> Option<ClientError> {
-    client_error(finished).filter(|error| error.class.is_transient())
 }

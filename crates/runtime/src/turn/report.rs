@@ -39,8 +39,12 @@ pub(crate) fn said(finished: &Finished) -> String {
 }
 
 /// The usage, where the agent reports it.
-pub(crate) fn usage(finished: &Finished, backend: &BackendPlan) -> Option<BackendUsage> {
-    BackendUsage::of_answer(finished.answer.as_ref()?, backend.model.as_deref())
+pub(crate) fn usage(
+    finished: &Finished,
+    backend: &BackendPlan,
+    role: &str,
+) -> Option<BackendUsage> {
+    BackendUsage::of_answer(finished.answer.as_ref()?, backend.model.as_deref(), role)
 }
 
 pub(crate) fn tail(text: &str) -> String {

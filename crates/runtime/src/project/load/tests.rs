@@ -172,7 +172,7 @@ fn where_things_are_kept_is_known_before_a_preset_is_in_place() {
     ]);
     let mut project = Project::before_preset(&stage.path("loop"), "mine");
     project.env.user_file = Some(stage.path("user/config.toml"));
-    let outline = project.outline(&RealDisk).unwrap();
+    let outline = project.outline(&Sources::new(&RealDisk)).unwrap();
     assert_eq!(*outline.files.state_dir, *stage.path("loop/state"));
     assert_eq!(outline.files.journal, stage.path("loop/state/journal.jsonl"));
     assert_eq!(outline.settings.value(Key::RunIdFormat), &Value::Text("counter".into()));
@@ -182,7 +182,7 @@ fn where_things_are_kept_is_known_before_a_preset_is_in_place() {
     project.loop_dir = stage.path("preset");
     assert_eq!(project.load(&RealDisk).unwrap().files, outline.files);
     project.dir = stage.path("nowhere");
-    let refused = stage.shown(project.outline(&RealDisk).unwrap_err().to_string());
+    let refused = stage.shown(project.outline(&Sources::new(&RealDisk)).unwrap_err().to_string());
     assert_eq!(refused, "there is no directory ROOT/nowhere");
 }
 
