@@ -1,5 +1,6 @@
 //! One module per command, with its arguments.
 
+pub(crate) mod agents;
 pub(crate) mod args;
 pub(crate) mod chain;
 pub(crate) mod completions;
@@ -38,6 +39,7 @@ pub(crate) fn run(args: Args, world: &World) -> Result<(), Failure> {
         Command::Run(args) => run::run(&args, world),
         Command::Chain(args) => chain::run(&args, world),
         Command::Presets(args) => presets::run(&args),
+        Command::Agents(args) => agents::run(&args, world),
         Command::Init(args) => init::run(&args),
         Command::Emit(args) => emit::run(&args, world),
         Command::Inspect(args) => inspect::run(&args, world),

@@ -81,18 +81,21 @@ fn shows_every_setting() {
     # backend.kind is not set: derived from the name of the command
     backend.command = "claude"
     backend.args = []
-    backend.prompt_mode = "arg"
+    # backend.model is not set: the client chooses
+    # backend.prompt_mode is not set: stdin for a known client, else arg
     # backend.output is not set: derived from the kind
     backend.timeout_ms = 1800000
     backend.grace_ms = 5000
     backend.leftovers = "kill"
     backend.output_cap = 256000000
+    backend.max_wait = "6h"
 
     review.enabled = true
     review.every_iterations = 0
     # review.kind is not set: as backend.kind
     # review.command is not set: as backend.command
     # review.args is not set: as backend.args
+    # review.model is not set: as backend.model
     # review.prompt_mode is not set: as backend.prompt_mode
     # review.output is not set: as backend.output
     review.timeout_ms = 300000
@@ -125,6 +128,7 @@ fn shows_every_setting() {
     # slots.reviewer.kind is not set: as backend.kind
     # slots.reviewer.command is not set: as backend.command
     # slots.reviewer.args is not set: as backend.args
+    # slots.reviewer.model is not set: as backend.model
     # slots.reviewer.prompt_mode is not set: as backend.prompt_mode
     # slots.reviewer.output is not set: as backend.output
     # slots.reviewer.timeout_ms is not set: as backend.timeout_ms
@@ -332,7 +336,7 @@ fn mistakes_are_underlined_and_nothing_is_shown() {
      --> topology.toml:3:16
       |
     3 | backend_kind = "comand"
-      |                ^^^^^^^^ expected "command", "pi", "script" or "replay"
+      |                ^^^^^^^^ expected "command", "claude", "codex", "gemini", "opencode", "pi", "script" or "replay"
       |
       = help: write "command"
 

@@ -137,7 +137,8 @@ esac
 const GREET: &str = "#!/bin/sh\necho \"Hello, $1!\"\n";
 /// The agent of the tutorial: does what the event or the phase asks for.
 const GREET_AGENT: &str = r#"#!/bin/sh
-say() { "$AUTOLOOP_BIN" emit "$1" "$2"; }
+say() { "$AUTOLOOP_BIN" emit "$1" "$2" > /dev/null; }
+result=done
 case "$AUTOLOOP_SLOT_PHASE $AUTOLOOP_ALLOWED_ROLES" in
   *diagnoser*) say cause.found "greet.sh does not look whether a name was given" ;;
   *fixer*)
@@ -145,9 +146,10 @@ case "$AUTOLOOP_SLOT_PHASE $AUTOLOOP_ALLOWED_ROLES" in
     say fix.ready "greet.sh prints its usage when the name is missing" ;;
   *verifier*) say fix.verified "no name: usage and exit code 2; Ada: Hello, Ada!" ;;
   *closer*) say task.complete "greet.sh asks for a name" ;;
-  review*) echo '{"verdict": "pass", "followUpPrompt": "test.sh fails when the greeting is wrong"}' ;;
+  review*) result='{\"verdict\": \"pass\", \"followUpPrompt\": \"test.sh fails when the greeting is wrong\"}' ;;
   *) echo 'test "$(sh greet.sh Ada)" = "Hello, Ada!"' > test.sh ;;
 esac
+printf '{"type":"result","subtype":"success","is_error":false,"result":"%s"}\n' "$result"
 "#;
 
 /// The files of some projects, which exist before the first block of a page.

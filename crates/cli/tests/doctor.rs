@@ -78,7 +78,8 @@ fn a_project_that_is_well_passes_and_is_left_as_it_was() {
 
 #[test]
 fn agents_are_looked_for_as_they_would_be_started() {
-    let sandbox = project("review.enabled = true\nreview.command = './critic'");
+    let sandbox =
+        project("review.enabled = true\nreview.command = './critic'").env("IS_SANDBOX", "1");
     sandbox.write("topology.toml", "[[role]]\nid = 'a'\nbackend_command = 'no-such-agent'\n[[role]]\nid = 'b'\nbackend_command = 'claude'\n[[role]]\nid = 'c'\n");
     write_program(sandbox.path("bin/claude"), "#!/bin/sh\n");
     sandbox.write("critic", "");

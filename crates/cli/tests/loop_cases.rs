@@ -452,7 +452,7 @@ fn the_kind_claude_sdk_starts_claude_and_says_so() {
     let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
     write_program(
         sandbox.path("bin/claude"),
-        "#!/bin/sh\necho \"$1\" > first; echo LOOP_COMPLETE\n",
+        "#!/bin/sh\necho \"$1\" > first\necho '{\"type\":\"result\",\"subtype\":\"success\",\"result\":\"LOOP_COMPLETE\"}'\n",
     );
     let path = std::env::var("PATH").unwrap();
     let path = format!("{}:{path}", sandbox.path("bin").display());

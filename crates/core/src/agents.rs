@@ -1,25 +1,39 @@
-//! Agents that print a stream of messages instead of their answer: what is to be made of it.
+//! The clients that people run as agents: how each is started unattended, and how its output is read.
 //!
-//! A [`Stream`] is a property of a plan. Its [`Decoder`] takes what the agent prints, in pieces of any
-//! size and in bounded memory, and gives an [`Answer`] in the end. One file a client.
+//! One file per client. Its [`Adapter`] is the command line that it needs; its decoder takes what the client prints,
+//! in pieces of any size and in bounded memory, and returns an [`Answer`] in the end.
 
+mod adapter;
+mod breaker;
 mod claude;
 mod codex;
+mod error;
 mod events;
+mod gemini;
 mod line_buffer;
 mod multiline;
+mod opencode;
 mod pi;
+pub mod prices;
 mod response;
+mod tool_call;
 mod transcript;
+
+use serde_json::Value;
 
 use crate::wire_enum::words;
 
 use claude::Claude;
 use codex::Codex;
-use events::Events;
+use events::{Client, Decode, Events};
+use gemini::Gemini;
+use opencode::Opencode;
 use pi::Pi;
 
-pub use response::{Answer, Dollars, Outcome, Usage};
+pub use adapter::{Adapter, BadArgument, Credentials, StateDir};
+pub use breaker::{Breaker, Permit};
+pub use error::{ClientError, ErrorClass};
+pub use response::{Answer, Dollars, Outcome, Session, Usage};
 pub use transcript::{said_in, transcript};
 
 words! {
@@ -31,6 +45,8 @@ words! {
         Plain = "plain",
         Claude = "claude",
         Codex = "codex",
+        Gemini = "gemini",
+        Opencode = "opencode",
         Pi = "pi",
     }
 }
@@ -38,40 +54,41 @@ words! {
 impl Stream {
     /// The decoder of the stream; `None` if the output is the answer itself.
     pub fn decoder(self) -> Option<Decoder> {
-        match self {
-            Stream::Plain => None,
-            Stream::Claude => Some(Decoder(Client::Claude(Events::default()))),
-            Stream::Codex => Some(Decoder(Client::Codex(Events::default()))),
-            Stream::Pi => Some(Decoder(Client::Pi(Events::default()))),
-        }
+        let decoder: Box<dyn Decode> = match self {
+            Stream::Plain => return None,
+            Stream::Claude => Box::<Events<Claude>>::default(),
+            Stream::Codex => Box::<Events<Codex>>::default(),
+            Stream::Gemini => Box::<Events<Gemini>>::default(),
+            Stream::Opencode => Box::<Events<Opencode>>::default(),
+            Stream::Pi => Box::<Events<Pi>>::default(),
+        };
+        Some(Decoder(decoder))
+    }
+
+    /// What a person is shown of an event in the stream, if anything.
+    fn show(self, event: &Value) -> Option<String> {
+        let show = match self {
+            Stream::Plain => return None,
+            Stream::Claude => Claude::show,
+            Stream::Codex => Codex::show,
+            Stream::Gemini => Gemini::show,
+            Stream::Opencode => Opencode::show,
+            Stream::Pi => Pi::show,
+        };
+        show(event["type"].as_str().unwrap_or_default(), event)
     }
 }
 
 /// Reads an answer from a stream, in pieces of any size.
 #[derive(Debug)]
-pub struct Decoder(Client);
-
-#[derive(Debug)]
-enum Client {
-    Claude(Events<Claude>),
-    Codex(Events<Codex>),
-    Pi(Events<Pi>),
-}
+pub struct Decoder(Box<dyn Decode>);
 
 impl Decoder {
     pub fn push(&mut self, piece: &[u8]) {
-        match &mut self.0 {
-            Client::Claude(events) => events.push(piece),
-            Client::Codex(events) => events.push(piece),
-            Client::Pi(events) => events.push(piece),
-        }
+        self.0.push(piece);
     }
 
     pub fn finish(self) -> Answer {
-        match self.0 {
-            Client::Claude(events) => events.finish(),
-            Client::Codex(events) => events.finish(),
-            Client::Pi(events) => events.finish(),
-        }
+        self.0.finish()
     }
 }

@@ -272,16 +272,18 @@ mod tests {
         assert_eq!(plan.max_iterations, 3);
         assert_eq!(plan.objective, PromptSource::None);
         let backend = BackendPlan {
-            kind: BackendKind::Command,
+            kind: BackendKind::Claude,
             command: "claude".into(),
             args: vec![],
-            prompt_mode: PromptMode::Arg,
+            model: None,
+            prompt_mode: PromptMode::Stdin,
             output: None,
             timeout: Duration::from_secs(1800),
             timeout_key: "backend.timeout_ms".into(),
             grace: Duration::from_secs(5),
             leftovers: Leftovers::Kill,
             output_cap: 256_000_000,
+            max_wait: Duration::from_secs(6 * 3600),
         };
         assert_eq!(plan.backend, backend);
         let review = plan.review.unwrap();

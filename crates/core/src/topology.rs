@@ -43,6 +43,7 @@ pub struct Role {
     pub backend_kind: Option<Spanned<String>>,
     pub backend_command: Option<Spanned<String>>,
     pub backend_args: Option<Spanned<Vec<String>>>,
+    pub backend_model: Option<Spanned<String>>,
     pub backend_prompt_mode: Option<Spanned<String>>,
     pub backend_output: Option<Spanned<String>>,
     #[serde(default, deserialize_with = "read::milliseconds")]

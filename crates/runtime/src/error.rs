@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use autoloop_core::agents::ClientError;
 use autoloop_core::chain::Fault;
 use autoloop_core::config::ItemSource;
 use autoloop_core::coordinator::Kind;
@@ -36,6 +37,9 @@ pub enum DriveError {
     Launch(#[from] LaunchError),
     #[error("{source}")]
     Step { number: u64, source: Box<DriveError> },
+    /// A client refuses to work, or is unavailable for too long. The same would happen to every other turn.
+    #[error("{client} cannot work: {error}")]
+    Client { client: String, error: ClientError },
     /// The sandbox that the settings require is not available.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),

@@ -11,6 +11,7 @@ use autoloop_core::slot::{FinishedIteration, Phase, Slot, SlotRules, Slots};
 use crate::journal::Journal;
 use crate::layout::StateDir;
 use crate::process::Interrupts;
+pub use crate::turn::Breakers;
 use crate::world::World;
 
 /// What every coordinator needs to carry a run out, and every lookup of runs to find one.
@@ -23,6 +24,8 @@ pub struct Site<'a> {
     /// This program: it supervises agents, plays scripts and is what agents call.
     pub program: &'a Path,
     pub trust: Trust,
+    /// Which clients are unavailable.
+    pub breakers: Breakers,
     /// Called with everything that is reported, by any thread.
     pub progress: &'a (dyn Fn(Progress<'_>) + Sync),
 }
@@ -37,6 +40,7 @@ impl<'a> Site<'a> {
             interrupts: Interrupts::default(),
             program: Path::new(""),
             trust: Trust::Proven,
+            breakers: Breakers::default(),
             progress: &|_| {},
         }
     }

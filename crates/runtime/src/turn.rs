@@ -6,6 +6,7 @@
 mod command;
 mod failure;
 mod output;
+mod patience;
 mod prompt_delivery;
 mod report;
 mod signals;
@@ -17,11 +18,14 @@ use autoloop_core::config::BackendKind;
 use autoloop_core::env::Env;
 use autoloop_core::plan::BackendPlan;
 
-pub(crate) use command::program_of;
+pub(crate) use command::job_without_run;
 pub use command::{PLAY_SCRIPT, REPLAY};
 pub(crate) use failure::failure;
 pub(crate) use report::{LINE, millis, notes, recorded, said, said_last, usage};
 
+pub use patience::Breakers;
+use patience::Patience;
+pub(crate) use patience::{Waiting, client_error};
 use prompt_delivery::{Delivery, LONGEST_ARGUMENT};
 
 use crate::error::DriveError;
@@ -62,6 +66,7 @@ pub(crate) enum Place<'t> {
 pub(crate) struct Launch {
     pub(crate) job: Job,
     pub(crate) delivery: Delivery,
+    backend: BackendPlan,
 }
 
 /// How a turn ended.
@@ -99,8 +104,11 @@ impl Turn<'_> {
             Place::Worktree { dir, .. } => (dir, LOCATING_VARIABLES.map(OsString::from).into()),
         };
         let stdout = self.stdout.map_or_else(|| dir.stdout(&name), |name| dir.join(name));
+        let of_client = backend.kind.adapter().map_or(&[][..], |client| client.env);
+        let of_client = of_client.iter().map(|(name, value)| (name.into(), value.into()));
+        let vars = env.vars().into_iter().map(|(name, value)| (name.into(), value));
         let job = Job {
-            env: env.vars().into_iter().map(|(name, value)| (name.into(), value)).collect(),
+            env: vars.chain(of_client).collect(),
             env_removed,
             dir: Some(work_dir.to_owned()),
             notes: Some(site.state_dir.shims()),
@@ -108,7 +116,7 @@ impl Turn<'_> {
             look_for: self.look_for.unwrap_or_default().as_bytes().to_owned(),
             ..job
         };
-        Ok(Launch { job, delivery })
+        Ok(Launch { job, delivery, backend: backend.clone() })
     }
 }
 
@@ -118,12 +126,26 @@ impl Launch {
         command::mode_name(self.delivery)
     }
 
-    /// Runs the agent to its end, or until it is interrupted.
-    pub(crate) fn run(self, world: &World, interrupts: &Interrupts) -> Ended {
-        let spool = self.job.spool.clone();
-        let finished = process::run(self.job, world, interrupts);
-        let finished = signals::attributed(finished, interrupts, &*world.clock);
-        Ended { finished, spool }
+    /// Runs the agent to its end, or until it is interrupted. While its client is unavailable it waits, and calls
+    /// `report` before and after each wait.
+    pub(crate) fn run(
+        self,
+        site: &Site<'_>,
+        interrupts: &Interrupts,
+        mut report: impl FnMut(&Waiting) -> Result<(), DriveError>,
+    ) -> Result<Ended, DriveError> {
+        let Launch { job, backend, .. } = self;
+        let (world, spool) = (site.world, job.spool.clone());
+        let patience = Patience { breakers: &site.breakers, backend: &backend, world, interrupts };
+        let turn = || {
+            let finished = process::run(job.clone(), world, interrupts);
+            signals::attributed(finished, interrupts, &*world.clock)
+        };
+        let finished = patience.run(turn, |waiting| {
+            site.note(&waiting.to_string());
+            report(&waiting)
+        })?;
+        Ok(Ended { finished, spool })
     }
 }
 

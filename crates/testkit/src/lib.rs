@@ -27,6 +27,7 @@
 pub mod clock;
 pub mod disk;
 pub mod entropy;
+pub mod model_server;
 pub mod records;
 pub mod sandbox;
 pub mod seed;

@@ -10,8 +10,8 @@ use clap::error::{ContextKind, ErrorKind};
 use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use super::{
-    chain, completions, config, demo, doctor, emit, init, inspect, journal, loops, man, memory,
-    presets, replay, review, run, script, settings, slots, tasks, watch,
+    agents, chain, completions, config, demo, doctor, emit, init, inspect, journal, loops, man,
+    memory, presets, replay, review, run, script, settings, slots, tasks, watch,
 };
 use crate::failure::Failure;
 
@@ -31,6 +31,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Chain(chain::Args),
     Presets(presets::Args),
+    Agents(agents::Args),
     Init(init::Args),
     Emit(emit::Args),
     #[command(subcommand)]

@@ -19,7 +19,7 @@ use autoloop_runtime::process::Interrupts;
 use autoloop_runtime::project::Overrides;
 use autoloop_runtime::runs::concurrent_runs;
 use autoloop_runtime::signals;
-use autoloop_runtime::site::{Progress, Site, Trust};
+use autoloop_runtime::site::{Breakers, Progress, Site, Trust};
 use autoloop_runtime::world::World;
 
 use super::progress::Detail;
@@ -28,9 +28,12 @@ use crate::terminal;
 
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct SettingArgs {
-    /// Agent command with its arguments [overrides: backend.command].
-    #[arg(short, long, value_name = "COMMAND")]
+    /// Client like `codex` or `codex:MODEL`, or a command line [overrides: backend.command].
+    #[arg(short, long, value_name = "AGENT")]
     backend: Option<String>,
+    /// Model of the client [overrides: backend.model].
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
     /// Maximum number of iterations [overrides: event_loop.max_iterations].
     #[arg(short = 'i', long, visible_alias = "iterations", value_name = "N")]
     max_iterations: Option<String>,
@@ -47,12 +50,17 @@ impl SettingArgs {
         let flags = Overrides {
             backend: self.backend.clone(),
             max_iterations: self.max_iterations.clone(),
-            set: self.set.clone(),
+            set: self.set.iter().cloned().chain(model_setting(self.model.as_deref())).collect(),
             more_args: more_args.to_vec(),
             unenforced: self.ignore_unenforced.into(),
         };
         flags.typed_in(Path::new("."))
     }
+}
+
+/// The setting that `--model` stands for.
+pub(super) fn model_setting(model: Option<&str>) -> Option<String> {
+    model.map(|model| format!("backend.model={model}"))
 }
 
 #[derive(Clone, Debug, clap::Args)]
@@ -123,6 +131,7 @@ impl<'a> Session<'a> {
         progress: &'s (dyn Fn(Progress<'_>) + Sync),
     ) -> Site<'s> {
         Site {
+            breakers: Breakers::default(),
             world: self.world,
             journal,
             state_dir: &launch.loaded.files.state_dir,

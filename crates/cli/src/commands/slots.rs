@@ -22,7 +22,7 @@ use clap::builder::PossibleValuesParser;
 
 use super::progress::{Detail, ProgressUi};
 use super::session::{
-    ResumeArgs, Session, not_finished, not_opened, project_argument, resume_command,
+    ResumeArgs, Session, model_setting, not_finished, not_opened, project_argument, resume_command,
 };
 use super::settings;
 use crate::failure::Failure;
@@ -95,6 +95,9 @@ struct Flags {
     /// It implements and fixes, and reviews unless `slots.reviewer` names another agent.
     #[arg(long, short, visible_alias = "backend", value_name = "COMMAND")]
     provider: Option<String>,
+    /// Model of the client [overrides: backend.model].
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
     /// Stop after an iteration in which an agent printed this text.
     ///
     /// [default: no_beads_available] Only the output of implementers and fixers is searched.
@@ -199,9 +202,10 @@ impl Flags {
         let set = flags
             .into_iter()
             .filter_map(|(key, value)| value.map(|value| format!("slots.{key}={value}")));
+        let model = model_setting(self.model.as_deref());
         let overrides = Overrides {
             backend: self.provider.clone(),
-            set: self.set.iter().cloned().chain(set).collect(),
+            set: self.set.iter().cloned().chain(set).chain(model).collect(),
             unenforced: self.ignore_unenforced.into(),
             ..Overrides::default()
         };

@@ -3,13 +3,69 @@
 //!
 //! The result is the answer and says how it ended. Its exit code does not: an interrupted `claude` exits with
 //! 0. The `subtype` of a result is `success` even when the API refused the request, so `is_error` is asked
-//! first. Where work goes on behind a result, because something that ran in the background has ended,
-//! another result follows, and only the last one counts.
+//! first. If work continues after a result, because a background task has ended, another result follows, and
+//! only the last one counts.
 
 use serde_json::Value;
 
+use super::adapter::{Adapter, Credentials, Flag, Refused, StateDir};
 use super::events::{Client, Conclusion, number, spoken, text};
-use super::{Dollars, Outcome, Usage};
+use super::tool_call::ToolCall;
+use super::{ClientError, Dollars, ErrorClass, Outcome, Session, Stream, Usage};
+
+pub(super) const ADAPTER: Adapter = Adapter {
+    stream: Stream::Claude,
+    title: "Claude Code",
+    program: "claude",
+    tested: "2.1.325",
+    offers: &["cost", "mcp", "resume"],
+    subcommand: None,
+    unattended: &[
+        Flag { add: &["-p"], unless: &["--print"] },
+        Flag {
+            add: &["--dangerously-skip-permissions"],
+            unless: &["--permission-mode", "--allowedTools", "--allowed-tools"],
+        },
+    ],
+    streaming: &[
+        Flag { add: &["--output-format", "stream-json"], unless: &[] },
+        Flag { add: &["--verbose"], unless: &[] },
+    ],
+    model: Flag { add: &["--model"], unless: &[] },
+    stdin: None,
+    refused: &[
+        Refused {
+            flags: &["--permission-mode"],
+            values: &["plan", "default", "manual"],
+            why: "it would deny the tools that the agent needs; use dontAsk with --allowedTools",
+        },
+        Refused {
+            flags: &["--input-format"],
+            values: &["stream-json"],
+            why: "the prompt is plain text on standard input",
+        },
+    ],
+    env: &[("DISABLE_AUTOUPDATER", "1")],
+    state: &[StateDir { variable: "CLAUDE_CONFIG_DIR", below: "", usual: ".claude" }],
+    credentials: Credentials {
+        variables: &[
+            "ANTHROPIC_API_KEY",
+            "ANTHROPIC_AUTH_TOKEN",
+            "CLAUDE_CODE_OAUTH_TOKEN",
+            "CLAUDE_CODE_USE_BEDROCK",
+            "CLAUDE_CODE_USE_VERTEX",
+            "CLAUDE_CODE_USE_FOUNDRY",
+        ],
+        any_api_key: false,
+        files: &[
+            (".credentials.json", &[]),
+            ("settings.json", &["apiKeyHelper", "ANTHROPIC_", "CLAUDE_CODE_USE_"]),
+            (".claude.json", &["oauthAccount", "primaryApiKey"]),
+            ("../.claude.json", &["oauthAccount", "primaryApiKey"]),
+        ],
+        advice: "start `claude` and type /login, or set ANTHROPIC_API_KEY",
+    },
+};
 
 #[derive(Debug, Default)]
 pub(super) struct Claude {
@@ -17,6 +73,9 @@ pub(super) struct Claude {
     /// The result, unless other messages follow it.
     result: Option<Ending>,
     usage: Option<Usage>,
+    session: Session,
+    /// The class of the last error, which the result does not have.
+    error: ErrorClass,
 }
 
 #[derive(Debug)]
@@ -28,25 +87,58 @@ struct Ending {
 
 impl Client for Claude {
     fn counts(kind: &str) -> bool {
-        matches!(kind, "assistant" | "result")
+        matches!(kind, "system" | "assistant" | "result")
     }
 
     fn take(&mut self, kind: &str, event: &Value) {
         match kind {
-            // What an agent of the agent says is not its answer.
+            "system" if text(event, "subtype") == "init" => {
+                self.session = Session::new(event, "session_id", "model");
+            }
+            // The text of a subagent is not the answer.
             "assistant" if event["parent_tool_use_id"].is_null() => {
                 self.result = None;
+                self.error = error_class(text(event, "error"));
                 let text = spoken(&event["message"]["content"]);
-                // A failure is told in words, as if it were spoken.
+                // An error of the API is printed as a message of the assistant.
                 let is_told = event["error"].is_null() && event["is_api_error_message"] != true;
                 self.spoken =
                     Some(text).filter(|text| is_told && !text.is_empty()).or(self.spoken.take());
             }
             "result" => {
                 self.count(event);
-                self.result = Some(Ending::of(event));
+                self.session.id =
+                    event["session_id"].as_str().map(str::to_owned).or(self.session.id.take());
+                self.session.turns = event["num_turns"].as_u64().unwrap_or(self.session.turns);
+                let by_usage = || event["modelUsage"].as_object()?.keys().next().cloned();
+                self.session.model = self.session.model.take().or_else(by_usage);
+                self.result = Some(Ending::of(event, self.error));
             }
             _ => {}
+        }
+    }
+
+    fn show(kind: &str, event: &Value) -> Option<String> {
+        match kind {
+            "assistant" => {
+                let parts = event["message"]["content"].as_array()?.iter();
+                let shown = parts.filter_map(|part| match text(part, "type") {
+                    "text" => Some(text(part, "text").to_owned()),
+                    "tool_use" => {
+                        Some(ToolCall::new(text(part, "name"), &part["input"]).to_string())
+                    }
+                    _ => None,
+                });
+                Some(shown.collect::<Vec<_>>().join("\n"))
+            }
+            "result" => event["result"].as_str().map(str::to_owned),
+            "system" if text(event, "subtype") == "api_retry" => Some(format!(
+                "the request failed ({}); attempt {} of {}",
+                text(event, "error"),
+                number(event, "attempt"),
+                number(event, "max_retries")
+            )),
+            _ => None,
         }
     }
 
@@ -56,7 +148,12 @@ impl Client for Claude {
             (None, spoken) => (spoken, Some(Outcome::Unfinished)),
             (Some(result), spoken) => (result.text.or(spoken), Some(result.outcome)),
         };
-        Conclusion { text: text.unwrap_or_default(), outcome, usage: self.usage }
+        Conclusion {
+            text: text.unwrap_or_default(),
+            outcome,
+            usage: self.usage,
+            session: self.session,
+        }
     }
 }
 
@@ -80,40 +177,66 @@ impl Claude {
 }
 
 impl Ending {
-    fn of(event: &Value) -> Ending {
+    fn of(event: &Value, class: ErrorClass) -> Ending {
         if event.is_null() {
-            let why = "its result is too long to be read".to_owned();
-            return Ending { text: None, outcome: Outcome::Failed(why) };
+            let why = "its result is too long to be read";
+            return Ending { text: None, outcome: Outcome::Failed(why.into()) };
         }
         let failed = event["is_error"] == true || !matches!(text(event, "subtype"), "success" | "");
         match failed {
-            true => Ending { text: None, outcome: Ending::failure(event) },
+            true => Ending { text: None, outcome: Ending::failure(event, class) },
             false => Ending { text: answer(event), outcome: Ending::success(event) },
         }
     }
 
     fn success(event: &Value) -> Outcome {
         match text(event, "stop_reason") {
-            "refusal" => Outcome::Failed("the model refused to answer".to_owned()),
+            "refusal" => Outcome::Failed("the model refused to answer".into()),
             "max_tokens" | "model_context_window_exceeded" => Outcome::CutShort,
             _ => Outcome::Done,
         }
     }
 
-    fn failure(event: &Value) -> Outcome {
+    fn failure(event: &Value, class: ErrorClass) -> Outcome {
         if text(event, "terminal_reason").starts_with("aborted") {
             return Outcome::Aborted;
         }
         let told = event["errors"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let told = told.chain(event["result"].as_str()).filter(|text| !text.is_empty());
         let told = told.collect::<Vec<_>>().join("; ");
-        Outcome::Failed(match (text(event, "subtype"), told.is_empty()) {
-            ("error_max_turns", _) => "it reached its limit of turns".to_owned(),
-            ("error_max_budget_usd", _) => "it reached its limit of cost".to_owned(),
-            (_, false) => told,
-            ("success" | "", true) => String::new(),
-            (subtype, true) => subtype.to_owned(),
+        let message = match (text(event, "subtype"), told.is_empty()) {
+            ("error_max_turns", _) => "it reached its limit of turns",
+            ("error_max_budget_usd", _) => "it reached its limit of cost",
+            (_, false) => &told,
+            ("success" | "", true) => "",
+            (subtype, true) => subtype,
+        };
+        Outcome::Failed(match class {
+            ErrorClass::Other => {
+                let status = event["api_error_status"].as_u64();
+                let kind = [text(event, "api_error"), text(event, "api_error_type")].join(" ");
+                match (status, error_class(kind.trim())) {
+                    (None, ErrorClass::Other) => ClientError::from(message),
+                    (None, class) => ClientError::of_class(class, message),
+                    (Some(_), _) => ClientError::new(status, message),
+                }
+            }
+            class => ClientError::of_class(class, message),
         })
+    }
+}
+
+/// The class of an error in the words of the client.
+fn error_class(word: &str) -> ErrorClass {
+    match word {
+        "rate_limit" | "rate_limit_error" => ErrorClass::RateLimit,
+        "overloaded" | "overloaded_error" => ErrorClass::Overloaded,
+        "server_error" | "api_error" => ErrorClass::Server,
+        "authentication_failed" | "authentication_error" => ErrorClass::Auth,
+        "billing_error" => ErrorClass::Quota,
+        "model_not_found" => ErrorClass::Model,
+        "connection_failed" => ErrorClass::Network,
+        _ => ErrorClass::Other,
     }
 }
 

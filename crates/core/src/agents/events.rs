@@ -1,22 +1,24 @@
-//! A stream of events, a JSON object in every line or spread over several, as far as a client knows what to
-//! make of them.
+//! A stream of events: a JSON object in every line, or printed over several lines.
 
 use serde_json::Value;
 
 use super::line_buffer::{Line, Lines};
 use super::multiline::{Part, Spread};
-use super::{Answer, Outcome, Usage};
+use super::{Answer, Outcome, Session, Usage};
 use crate::json::mend_surrogates;
 
-/// How many bytes of unreadable lines are kept for messages.
-pub(super) const STRAY_KEPT: usize = 1000;
+/// How many bytes of lines that are no events are kept for messages.
+pub(super) const OTHER_KEPT: usize = 1000;
 
 /// How one client's events are interpreted.
-pub(super) trait Client: Default {
+pub(super) trait Client: std::fmt::Debug + Default + Send {
     fn counts(kind: &str) -> bool;
 
     /// Applies an event that counts. One that was too long to be read is `Null`.
     fn take(&mut self, kind: &str, event: &Value);
+
+    /// What a person is shown of an event: a text of the agent, a tool call or an error.
+    fn show(kind: &str, event: &Value) -> Option<String>;
 
     fn conclude(self) -> Conclusion;
 }
@@ -28,6 +30,7 @@ pub(super) struct Conclusion {
     /// `None` if the agent printed no message.
     pub(super) outcome: Option<Outcome>,
     pub(super) usage: Option<Usage>,
+    pub(super) session: Session,
 }
 
 /// Reads the events of a client from a stream.
@@ -42,20 +45,27 @@ struct State<C> {
     client: C,
     spread: Spread,
     unreadable: u64,
-    stray: Vec<u8>,
+    /// The beginning of what is no event.
+    other: Vec<u8>,
 }
 
-impl<C: Client> Events<C> {
-    pub(super) fn push(&mut self, piece: &[u8]) {
+/// A decoder, whatever its client.
+pub(super) trait Decode: std::fmt::Debug + Send {
+    fn push(&mut self, piece: &[u8]);
+    fn finish(self: Box<Self>) -> Answer;
+}
+
+impl<C: Client> Decode for Events<C> {
+    fn push(&mut self, piece: &[u8]) {
         let Events { lines, state } = self;
         lines.push(piece, may_count::<C>, |line| state.take(line));
     }
 
-    pub(super) fn finish(self) -> Answer {
-        let Events { lines, mut state } = self;
+    fn finish(self: Box<Self>) -> Answer {
+        let Events { lines, mut state } = *self;
         lines.finish(may_count::<C>, |line| state.take(line));
         let unended = state.spread.give_up();
-        state.all_strayed(&unended);
+        state.no_events(&unended);
         state.answer()
     }
 }
@@ -64,20 +74,20 @@ impl<C: Client> State<C> {
     fn take(&mut self, line: Line<'_>) {
         let part = match line {
             Line::Whole(bytes) => self.spread.take(bytes),
-            // Nobody knows what else is in it.
+            // The rest of it may be anything.
             Line::TooLong(_) => Part::Apart(self.spread.give_up()),
         };
         match part {
             Part::Within => {}
             Part::Whole(whole) => {
                 if !self.events(&whole) {
-                    self.all_strayed(&whole);
+                    self.no_events(&whole);
                 }
             }
             Part::Apart(lines) if lines.is_empty() => self.alone(line),
             // It may begin another.
             Part::Apart(lines) => {
-                self.all_strayed(&lines);
+                self.no_events(&lines);
                 self.take(line);
             }
         }
@@ -88,12 +98,12 @@ impl<C: Client> State<C> {
         match line {
             Line::Whole(line) => {
                 if !self.events(line) {
-                    self.strayed(line);
+                    self.no_event(line);
                 }
             }
             Line::TooLong(beginning) => match leading_type(beginning) {
                 Some(kind) => self.client.take(kind, &Value::Null),
-                None => self.strayed(beginning),
+                None => self.no_event(beginning),
             },
         }
     }
@@ -115,27 +125,27 @@ impl<C: Client> State<C> {
         }
     }
 
-    fn all_strayed(&mut self, lines: &[u8]) {
+    fn no_events(&mut self, lines: &[u8]) {
         let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        lines.for_each(|line| self.strayed(line));
+        lines.for_each(|line| self.no_event(line));
     }
 
-    fn strayed(&mut self, line: &[u8]) {
+    fn no_event(&mut self, line: &[u8]) {
         self.unreadable += 1;
-        let room = STRAY_KEPT.saturating_sub(self.stray.len());
+        let room = OTHER_KEPT.saturating_sub(self.other.len());
         if room > 0 {
-            self.stray.extend(line.iter().take(room));
-            self.stray.push(b'\n');
+            self.other.extend(line.iter().take(room));
+            self.other.push(b'\n');
         }
     }
 
     fn answer(self) -> Answer {
-        let Conclusion { text, outcome, usage } = self.client.conclude();
+        let Conclusion { text, outcome, usage, session } = self.client.conclude();
         let outcome = outcome.unwrap_or_else(|| {
-            let stray = String::from_utf8_lossy(&self.stray).trim().to_owned();
-            if stray.is_empty() { Outcome::Silent } else { Outcome::Strayed(stray) }
+            let other = String::from_utf8_lossy(&self.other).trim().to_owned();
+            if other.is_empty() { Outcome::Silent } else { Outcome::Unrecognized(other) }
         });
-        Answer { text, outcome, usage, unreadable: self.unreadable }
+        Answer { text, outcome, usage, session, unreadable: self.unreadable }
     }
 }
 
@@ -153,8 +163,8 @@ fn leading_type(line: &[u8]) -> Option<&str> {
 }
 
 /// Parses an event or a list of events. Halves of surrogate pairs, which JavaScript allows, are repaired.
-fn parse(line: &[u8]) -> Option<Value> {
-    // A log may have millions of lines that are none, and a parser takes long to say so.
+pub(super) fn parse(line: &[u8]) -> Option<Value> {
+    // A log may have millions of lines that are no events, and the parser is slow to refuse them.
     let line = line.trim_ascii();
     if !matches!((line.first()?, line.last()?), (b'{', b'}') | (b'[', b']')) {
         return None;

@@ -1,8 +1,8 @@
 //! `pi --mode json`: an event in every line.
 //!
 //! A turn is one message of the model and the results of the tools that it called. Each piece of a
-//! message is printed as a `message_update` with all that came before it, so most of a stream is
-//! passed over unread. The events that count are few:
+//! message is printed as a `message_update` with everything before it, so most of a stream is skipped
+//! unread. The events that count are few:
 //!
 //! - `message_end` has a message; `turn_end` has that of the model again, with the results;
 //! - `agent_end` ends the work on the prompt. After a failure that pi tries to get over, another
@@ -10,8 +10,36 @@
 
 use serde_json::Value;
 
+use super::adapter::{Adapter, Credentials, Flag, Refused, StateDir};
 use super::events::{Client, Conclusion, number, spoken, text};
-use super::{Dollars, Outcome, Usage};
+use super::tool_call::ToolCall;
+use super::{Dollars, Outcome, Session, Stream, Usage};
+
+pub(super) const ADAPTER: Adapter = Adapter {
+    stream: Stream::Pi,
+    title: "pi",
+    program: "pi",
+    tested: "0.74.2",
+    offers: &["cost", "resume"],
+    subcommand: None,
+    unattended: &[Flag { add: &["-p"], unless: &["--print"] }],
+    streaming: &[Flag { add: &["--mode", "json"], unless: &[] }],
+    model: Flag { add: &["--model"], unless: &[] },
+    stdin: None,
+    refused: &[Refused {
+        flags: &["--mode"],
+        values: &["rpc"],
+        why: "it would wait for requests on standard input",
+    }],
+    env: &[],
+    state: &[StateDir { variable: "PI_CODING_AGENT_DIR", below: "", usual: ".pi/agent" }],
+    credentials: Credentials {
+        variables: &["ANTHROPIC_OAUTH_TOKEN", "AWS_PROFILE"],
+        any_api_key: true,
+        files: &[("auth.json", &[]), ("models.json", &["apiKey"])],
+        advice: "start `pi` and type /login, or set the API key of a provider",
+    },
+};
 
 #[derive(Debug, Default)]
 pub(super) struct Pi {
@@ -24,11 +52,13 @@ pub(super) struct Pi {
     /// Whether the work on the prompt has ended.
     over: bool,
     usage: Option<Usage>,
+    session: Session,
 }
 
 #[derive(Debug, Default)]
 struct Message {
     text: String,
+    model: Option<String>,
     stop_reason: String,
     error: String,
     usage: Option<Usage>,
@@ -36,11 +66,12 @@ struct Message {
 
 impl Client for Pi {
     fn counts(kind: &str) -> bool {
-        matches!(kind, "agent_start" | "message_end" | "turn_end" | "agent_end")
+        matches!(kind, "session" | "agent_start" | "message_end" | "turn_end" | "agent_end")
     }
 
     fn take(&mut self, kind: &str, event: &Value) {
         match kind {
+            "session" => self.session = Session::new(event, "id", ""),
             "agent_start" => {
                 self.over = false;
                 self.turned = false;
@@ -49,7 +80,7 @@ impl Client for Pi {
                 let said = Message::said(&event["message"]);
                 self.pending = said.or_else(|| self.pending.take());
             }
-            // What was in a message is known from its `message_end`, where this is too long.
+            // An event that is too long has the message of its `message_end`.
             "turn_end" => {
                 let message = Message::said(&event["message"]);
                 let pending = self.pending.take();
@@ -57,7 +88,7 @@ impl Client for Pi {
             }
             "agent_end" => {
                 let pending = self.pending.take();
-                // A failure outside of any turn is told nowhere else.
+                // A failure outside of any turn is only here.
                 let at_the_end = || {
                     let messages = event["messages"].as_array().filter(|_| !self.turned)?;
                     messages.iter().rev().find_map(Message::said)
@@ -70,12 +101,25 @@ impl Client for Pi {
         }
     }
 
+    fn show(kind: &str, event: &Value) -> Option<String> {
+        match kind {
+            "message_end" => {
+                let message = Message::said(&event["message"])?;
+                Some([message.text, message.error].concat())
+            }
+            "tool_execution_start" => {
+                Some(ToolCall::new(text(event, "toolName"), &event["args"]).to_string())
+            }
+            _ => None,
+        }
+    }
+
     fn conclude(mut self) -> Conclusion {
         let pending = self.pending.take();
         self.end_turn(pending);
         let outcome = self.last.as_ref().map(|last| self.outcome(last));
         let text = self.last.map(|message| message.text).unwrap_or_default();
-        Conclusion { text, outcome, usage: self.usage }
+        Conclusion { text, outcome, usage: self.usage, session: self.session }
     }
 }
 
@@ -86,6 +130,8 @@ impl Pi {
         if let Some(usage) = message.usage {
             self.usage.get_or_insert_default().add(usage);
         }
+        self.session.turns += 1;
+        self.session.model = message.model.clone().or(self.session.model.take());
         self.last = Some(message);
         self.turned = true;
     }
@@ -94,7 +140,7 @@ impl Pi {
         match &last.stop_reason[..] {
             "stop" => Outcome::Done,
             "length" => Outcome::CutShort,
-            "error" => Outcome::Failed(last.error.clone()),
+            "error" => Outcome::Failed(last.error.as_str().into()),
             "aborted" => Outcome::Aborted,
             // A tool may end the work.
             "toolUse" if self.over => Outcome::Done,
@@ -109,6 +155,7 @@ impl Message {
     fn said(message: &Value) -> Option<Message> {
         (text(message, "role") == "assistant").then(|| Message {
             text: spoken(&message["content"]),
+            model: message["model"].as_str().map(str::to_owned),
             stop_reason: text(message, "stopReason").to_owned(),
             error: text(message, "errorMessage").to_owned(),
             usage: usage(&message["usage"]),

@@ -3,6 +3,9 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::ClientError;
 
 /// The content of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,6 +14,7 @@ pub struct Answer {
     pub text: String,
     pub outcome: Outcome,
     pub usage: Option<Usage>,
+    pub session: Session,
     /// The number of unreadable lines of the stream.
     pub unreadable: u64,
 }
@@ -22,7 +26,7 @@ pub enum Outcome {
     Done,
     /// The model reached its limit in the middle of the answer.
     CutShort,
-    Failed(String),
+    Failed(ClientError),
     Aborted,
     /// The stream ends in the middle of its work.
     Unfinished,
@@ -30,7 +34,7 @@ pub enum Outcome {
     #[default]
     Silent,
     /// No answer; this is the beginning of other output, which may say why.
-    Strayed(String),
+    Unrecognized(String),
 }
 
 impl Outcome {
@@ -47,17 +51,17 @@ impl fmt::Display for Outcome {
             Outcome::CutShort => {
                 f.write_str("the model reached its limit in the middle of this answer")
             }
-            Outcome::Failed(why) if why.is_empty() => {
+            Outcome::Failed(error) if error.message.is_empty() => {
                 f.write_str("the agent failed and did not say why")
             }
-            Outcome::Failed(why) => write!(f, "the agent failed: {why}"),
+            Outcome::Failed(error) => write!(f, "the agent failed: {error}"),
             Outcome::Aborted => f.write_str("the agent was stopped before it was done"),
             Outcome::Unfinished => f.write_str("the agent ended in the middle of its work"),
             Outcome::Unknown(status) => {
                 write!(f, "the agent ended with the status '{status}', which is not known")
             }
             Outcome::Silent => f.write_str("the agent ended without an answer"),
-            Outcome::Strayed(text) => {
+            Outcome::Unrecognized(text) => {
                 write!(f, "the agent ended without an answer; it printed: {text}")
             }
         }
@@ -78,6 +82,24 @@ impl Answer {
             (outcome, true) => format!("[{outcome}]"),
             (outcome, false) => format!("{}\n\n[{outcome}]", self.text),
         }
+    }
+}
+
+/// The conversation of a client with its model.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// With which the client can resume it.
+    pub id: Option<String>,
+    pub model: Option<String>,
+    /// How often the model was asked.
+    pub turns: u64,
+}
+
+impl Session {
+    /// The session that an event names in these fields.
+    pub(super) fn new(event: &Value, id: &str, model: &str) -> Session {
+        let text = |key: &str| event[key].as_str().map(str::to_owned);
+        Session { id: text(id), model: text(model), turns: 0 }
     }
 }
 
@@ -137,17 +159,17 @@ mod tests {
 
     #[test]
     fn what_is_not_as_it_should_be_is_told_behind_the_answer() {
-        let failed = Outcome::Failed("429 slow down".to_owned());
+        let failed = Outcome::Failed("429 slow down".into());
         let outcomes = [
             Outcome::Done,
             Outcome::CutShort,
             failed.clone(),
-            Outcome::Failed(String::new()),
+            Outcome::Failed("".into()),
             Outcome::Aborted,
             Outcome::Unfinished,
             Outcome::Unknown("weary".to_owned()),
             Outcome::Silent,
-            Outcome::Strayed("Fork this session? [y/N]".to_owned()),
+            Outcome::Unrecognized("Fork this session? [y/N]".to_owned()),
         ];
         let told: Vec<_> = outcomes
             .into_iter()

@@ -1,47 +1,38 @@
-//! The stream of a client that nobody named, for people to read.
-
-use serde_json::Value;
+//! The stream of an unknown client, for people to read.
 
 use super::Stream;
+use super::events::parse;
 
-const CLIENTS: [Stream; 3] = [Stream::Claude, Stream::Codex, Stream::Pi];
+const CLIENTS: [Stream; 5] =
+    [Stream::Claude, Stream::Codex, Stream::Gemini, Stream::Opencode, Stream::Pi];
 
-/// The last message of an agent in a part of a stream of any client.
+/// The last text, tool call or error in a part of a stream of any client.
 pub fn said_in(part: &str) -> Option<String> {
-    CLIENTS.into_iter().map(|client| said(client, part)).find(|said| !said.is_empty())
+    transcript(part)?.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned)
 }
 
-/// The messages in the stream of a client, line by line, with the types of the events between. `None` if it
-/// is no such stream and has to be shown completely.
+/// What an agent said and which tools it called, line by line. Lines that are no events are kept. `None` if the text
+/// is no stream of a client.
 pub fn transcript(text: &str) -> Option<String> {
-    let is_event = |line: &&str| line.starts_with('{');
-    let says =
-        |client: &Stream| text.lines().filter(is_event).any(|line| !said(*client, line).is_empty());
-    let client = CLIENTS.into_iter().find(says)?;
-    let mut told: Vec<String> = Vec::new();
-    for line in text.lines() {
-        let shown = match said(client, line) {
-            said if !said.is_empty() => said,
-            _ => kind(line).map_or_else(|| line.to_owned(), |kind| format!("[{kind}]")),
+    let events: Vec<_> = text.lines().map(|line| (line, parse(line.as_bytes()))).collect();
+    let client = CLIENTS.into_iter().find(|client| {
+        let shown = events.iter().filter_map(|(_, event)| client.show(event.as_ref()?));
+        shown.into_iter().any(|shown| !shown.is_empty())
+    })?;
+    let mut lines: Vec<String> = Vec::new();
+    for (line, event) in events {
+        let shown = match event {
+            Some(event) => client.show(&event).unwrap_or_default(),
+            // The beginning or the end of an event that is not here.
+            None if line.starts_with('{') || line.ends_with('}') => String::new(),
+            None => line.to_owned(),
         };
-        // The result of a stream says again what was said last.
-        if told.last() != Some(&shown) {
-            told.push(shown);
+        // The result of a stream repeats the last text.
+        if !shown.is_empty() && lines.last() != Some(&shown) {
+            lines.push(shown);
         }
     }
-    Some(told.join("\n"))
-}
-
-/// The last message of an agent in a part of its stream.
-fn said(client: Stream, part: &str) -> String {
-    let Some(mut decoder) = client.decoder() else { return String::new() };
-    decoder.push(part.as_bytes());
-    decoder.finish().text
-}
-
-fn kind(line: &str) -> Option<String> {
-    let event: Value = serde_json::from_str(line).ok()?;
-    Some(event.get("type")?.as_str()?.to_owned())
+    Some(lines.join("\n"))
 }
 
 #[cfg(test)]
@@ -49,30 +40,52 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_is_shown_as_what_was_said_in_it() {
+    fn a_stream_is_shown_as_texts_and_tool_calls() {
         let claude = r#"{"type":"system","subtype":"init"}
-{"type":"assistant","message":{"content":[{"type":"text","text":"I look.\nI see."}]}}
+{"type":"assistant","message":{"content":[{"type":"text","text":"I look.\nI see."},{"type":"tool_use","name":"Bash","input":{"command":"cargo test"}}]}}
 {"type":"user","message":{"content":[]}}
 {"type":"user","message":{"content":[]}}
 a warning
 {"type":"assistant","message":{"content":[{"type":"text","text":"Done."}]}}
 {"type":"result","subtype":"success","is_error":false,"result":"Done."}
 {"type":"resu"#;
-        insta::assert_snapshot!(transcript(claude).unwrap(), @r#"
-        [system]
+        insta::assert_snapshot!(transcript(claude).unwrap(), @r"
         I look.
         I see.
-        [user]
+        Bash cargo test
         a warning
         Done.
-        {"type":"resu
-        "#);
+        ");
         let codex = r#"{"type":"turn.started"}
+{"type":"item.started","item":{"type":"command_execution","command":"/bin/bash -lc 'cargo test'"}}
 {"type":"item.completed","item":{"type":"agent_message","text":"It is done."}}"#;
         insta::assert_snapshot!(transcript(codex).unwrap(), @r"
-        [turn.started]
+        Bash cargo test
         It is done.
         ");
+        let gemini = r#"{"type":"init","session_id":"s","model":"m"}
+{"type":"tool_use","tool_name":"run_shell_command","parameters":{"command":"ls"}}
+{"type":"message","role":"assistant","content":"Done.","delta":true}
+{"type":"result","status":"success"}"#;
+        insta::assert_snapshot!(transcript(gemini).unwrap(), @r"
+        Bash ls
+        Done.
+        ");
+        let opencode = r#"{"type":"step_start","sessionID":"s","part":{}}
+{"type":"tool_use","part":{"tool":"edit","state":{"input":{"filePath":"src/lib.rs"}}}}
+{"type":"text","part":{"text":"Done."}}"#;
+        insta::assert_snapshot!(transcript(opencode).unwrap(), @r"
+        Edit src/lib.rs
+        Done.
+        ");
+        let pi = r#"{"type":"session","id":"s"}
+{"type":"tool_execution_start","toolName":"bash","args":{"command":"ls"}}
+{"type":"message_end","message":{"role":"assistant","content":[{"type":"text","text":"Done."}]}}"#;
+        insta::assert_snapshot!(transcript(pi).unwrap(), @r"
+        Bash ls
+        Done.
+        ");
+        assert_eq!(said_in(pi).as_deref(), Some("Done."));
         for plain in ["", "one\ntwo\n", "{\"type\": \"x\"}\n{\"type\": \"y\"}\n"] {
             assert_eq!(transcript(plain), None, "{plain}");
         }

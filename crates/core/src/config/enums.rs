@@ -1,11 +1,16 @@
 //! The settings that are one word out of a few.
 
+use crate::agents::Adapter;
 use crate::wire_enum::words;
 
 words! {
     /// The kind of agent (`backend.kind`).
     BackendKind {
         Command = "command",
+        Claude = "claude",
+        Codex = "codex",
+        Gemini = "gemini",
+        Opencode = "opencode",
         Pi = "pi",
         /// The built-in agent that plays a script; the command is the script's file.
         Script = "script",
@@ -95,7 +100,18 @@ words! {
 impl BackendKind {
     /// The kind by which another version of this tool starts claude.
     pub const SDK: &'static str = "claude-sdk";
-    pub const SDK_LABEL: &'static str = "taken as 'command', which starts claude itself";
+    pub const SDK_LABEL: &'static str = "taken as 'claude', which starts claude itself";
+
+    /// The kind of a command, if none is set.
+    pub fn of_command(command: &str) -> BackendKind {
+        let client = Adapter::by_program(command);
+        client.and_then(|client| Self::from_word(client.program)).unwrap_or(BackendKind::Command)
+    }
+
+    /// How the client is started, if it is a known one.
+    pub fn adapter(self) -> Option<&'static Adapter> {
+        Adapter::by_program(self.name())
+    }
 }
 
 #[cfg(test)]

@@ -104,7 +104,9 @@ keys! {
         "The agent: an executable, found in PATH or by its path; never a shell command.";
     BackendArgs "backend.args": Kind::List, Preset::Value("[]"),
         "Its arguments before the prompt.";
-    BackendPromptMode "backend.prompt_mode": Kind::Choice(PromptMode::WORDS), Preset::Value("arg"),
+    BackendModel "backend.model": Kind::Text, Preset::Nothing("the client chooses"),
+        "The model of a known client.";
+    BackendPromptMode "backend.prompt_mode": Kind::MaybeChoice(PromptMode::WORDS), Preset::Nothing("stdin for a known client, else arg"),
         "How it receives the prompt: as an argument, on standard input or in a file.";
     BackendOutput "backend.output": Kind::MaybeChoice(Stream::WORDS), Preset::Nothing("derived from the kind"),
         "What it prints: its answer, or the stream of a client that contains the answer.";
@@ -116,6 +118,8 @@ keys! {
         "What happens to processes that the agent leaves behind.";
     BackendOutputCap "backend.output_cap": Kind::Bytes, Preset::Value("256MB"),
         "How much of an agent's output is kept; the rest is read and discarded.";
+    BackendMaxWait "backend.max_wait": Kind::Time, Preset::Value("6h"),
+        "How long a turn waits for a client that is unavailable: rate limit, overload, server or network error.";
 
     ReviewEnabled "review.enabled": Kind::Flag, Preset::Value("true"),
         "Whether to run metareviews.";
@@ -127,6 +131,8 @@ keys! {
         "The reviewer.";
     ReviewArgs "review.args": Kind::List, Preset::Like(Key::BackendArgs),
         "Its arguments.";
+    ReviewModel "review.model": Kind::Text, Preset::Like(Key::BackendModel),
+        "Its model.";
     ReviewPromptMode "review.prompt_mode": Kind::MaybeChoice(PromptMode::WORDS), Preset::Like(Key::BackendPromptMode),
         "How it receives the prompt.";
     ReviewOutput "review.output": Kind::MaybeChoice(Stream::WORDS), Preset::Like(Key::BackendOutput),
@@ -186,6 +192,8 @@ keys! {
         "The reviewer of slots.";
     SlotsReviewerArgs "slots.reviewer.args": Kind::List, Preset::Like(Key::BackendArgs),
         "Its arguments.";
+    SlotsReviewerModel "slots.reviewer.model": Kind::Text, Preset::Like(Key::BackendModel),
+        "Its model.";
     SlotsReviewerPromptMode "slots.reviewer.prompt_mode": Kind::MaybeChoice(PromptMode::WORDS), Preset::Like(Key::BackendPromptMode),
         "How it receives the prompt.";
     SlotsReviewerOutput "slots.reviewer.output": Kind::MaybeChoice(Stream::WORDS), Preset::Like(Key::BackendOutput),

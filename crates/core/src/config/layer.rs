@@ -12,6 +12,7 @@ use super::key::Key;
 use super::problem::{Place, Problem, Severity};
 use super::shell_words;
 use super::value::{Refusal, Value, found, read, read_text};
+use crate::agents::Adapter;
 use crate::payload;
 use crate::suggest::suggest;
 use crate::toml_file::one_line;
@@ -233,13 +234,13 @@ impl Reader<'_> {
         self.problem(Severity::Unenforced, span, unenforced::message(path), label, hint);
     }
 
-    /// Reads the kind by which another version of this tool starts claude as `command`.
+    /// Reads the kind by which another version of this tool starts claude as `claude`.
     fn is_of_the_sdk(&mut self, key: Key, word: &str, span: &Range<usize>) -> bool {
         let is_kind = [Key::BackendKind, Key::ReviewKind, Key::SlotsReviewerKind].contains(&key);
         if !is_kind || word != BackendKind::SDK {
             return false;
         }
-        let command = Value::Text(BackendKind::Command.name().to_owned());
+        let command = Value::Text(BackendKind::Claude.name().to_owned());
         self.add(key, Change::Replace(command), span.clone());
         let message = format!("{key} is '{word}', which this version does not support");
         let label = BackendKind::SDK_LABEL.to_owned();
@@ -305,13 +306,20 @@ impl Reader<'_> {
         let span = 0..text.len();
         let args = words.split_off(words.len().min(1));
         let command = words.concat();
+        let (command, model) = match command.split_once(':') {
+            Some((client, model)) if Adapter::by_program(client).is_some() => {
+                (client.to_owned(), Value::Text(model.to_owned()))
+            }
+            _ => (command, Value::Unset),
+        };
         if command.trim().is_empty() {
-            let label = "expected a command line like 'claude -p'";
+            let label = "expected a client like 'claude' or 'codex:MODEL', or a command line";
             return self.error(span, "missing command", label);
         }
         self.text(Key::BackendCommand, &command, span.clone());
         self.add(Key::BackendArgs, Change::Replace(Value::List(args)), span.clone());
         self.add(Key::BackendKind, Change::Replace(Value::Unset), span.clone());
+        self.add(Key::BackendModel, Change::Replace(model), span.clone());
         self.add(Key::BackendOutput, Change::Replace(Value::Unset), span);
     }
 

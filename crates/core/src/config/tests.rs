@@ -41,7 +41,8 @@ fn every_default_is_read_as_its_key_says() {
             assert_ne!(settings.value(*key), &Value::Unset, "{key}");
         }
         if let Preset::Like(other) = key.preset() {
-            assert_eq!(key.kind() == Kind::Text, other.kind() == Kind::NeededText, "{key}");
+            let is_text = matches!(other.kind(), Kind::Text | Kind::NeededText);
+            assert_eq!(key.kind() == Kind::Text, is_text, "{key}");
         }
     }
     assert_eq!(Settings::resolve(&[]), Reading { settings, problems: vec![] });
@@ -202,7 +203,7 @@ fn flags_set_keys() {
     insta::assert_snapshot!(problems(&[Layer::set("backend.kind")]), @r#"error: --set: line 1, column 1: invalid setting; expected key=value <- "backend.kind""#);
     insta::assert_snapshot!(problems(&[Layer::set("backend.knid=pi")]), @r#"error: --set: line 1, column 1: unknown key backend.knid; did you mean backend.kind? <- "backend.knid""#);
     insta::assert_snapshot!(problems(&[Layer::variable("backend.knid=pi")]), @r#"warning: AUTOLOOP_SET: line 1, column 1: unknown key backend.knid; did you mean backend.kind? <- "backend.knid""#);
-    insta::assert_snapshot!(problems(&[Layer::set("backend.kind=pie")]), @r#"error: --set: line 1, column 14: backend.kind is "pie"; expected "command", "pi", "script" or "replay" (write "pi") <- "pie""#);
+    insta::assert_snapshot!(problems(&[Layer::set("backend.kind=pie")]), @r#"error: --set: line 1, column 14: backend.kind is "pie"; expected "command", "claude", "codex", "gemini", "opencode", "pi", "script" or "replay" (write "pi") <- "pie""#);
     insta::assert_snapshot!(problems(&[Layer::max_iterations("abc")]), @r#"error: --max-iterations: line 1, column 1: event_loop.max_iterations is "abc"; expected a whole number from 1 to 1000000 <- "abc""#);
 }
 
@@ -225,8 +226,8 @@ fn a_backend_on_the_command_line_takes_the_place_of_the_whole_backend() {
     let more = Settings::resolve(&[project("backend.args = '-p'"), Layer::more_args(["-q"])]);
     assert_eq!(shown(&more.settings, Key::BackendArgs), r#"["-p", "-q"]"#);
     insta::assert_snapshot!(problems(&[Layer::backend("pi 'x")]), @r#"error: --backend: line 1, column 4: invalid command line; this quote is not closed <- "'""#);
-    insta::assert_snapshot!(problems(&[Layer::backend(" ")]), @r#"error: --backend: line 1, column 1: missing command; expected a command line like 'claude -p' <- " ""#);
-    insta::assert_snapshot!(problems(&[Layer::backend("''")]), @r#"error: --backend: line 1, column 1: missing command; expected a command line like 'claude -p' <- "''""#);
+    insta::assert_snapshot!(problems(&[Layer::backend(" ")]), @r#"error: --backend: line 1, column 1: missing command; expected a client like 'claude' or 'codex:MODEL', or a command line <- " ""#);
+    insta::assert_snapshot!(problems(&[Layer::backend("''")]), @r#"error: --backend: line 1, column 1: missing command; expected a client like 'claude' or 'codex:MODEL', or a command line <- "''""#);
 }
 
 #[test]
@@ -278,7 +279,8 @@ fn each_value_tells_where_it_came_from() {
     # backend.kind is not set: derived from the name of the command
     backend.command = "pi"                           # user: /home/a/.config/autoloop/config.toml, line 1
     backend.args = []                                # default
-    backend.prompt_mode = "arg"                      # default
+    # backend.model is not set: the client chooses
+    # backend.prompt_mode is not set: stdin for a known client, else arg
     # backend.output is not set: derived from the kind
     backend.timeout_ms = 1800000                     # default
     backend.grace_ms = 5000                          # default
@@ -290,6 +292,7 @@ fn each_value_tells_where_it_came_from() {
     # review.kind is not set: as backend.kind
     # review.command is not set: as backend.command
     # review.args is not set: as backend.args
+    # review.model is not set: as backend.model
     # review.prompt_mode is not set: as backend.prompt_mode
     # review.output is not set: as backend.output
     review.timeout_ms = 2                            # repo override: /r/o.toml, line 1
@@ -322,6 +325,7 @@ fn each_value_tells_where_it_came_from() {
     # slots.reviewer.kind is not set: as backend.kind
     # slots.reviewer.command is not set: as backend.command
     # slots.reviewer.args is not set: as backend.args
+    # slots.reviewer.model is not set: as backend.model
     # slots.reviewer.prompt_mode is not set: as backend.prompt_mode
     # slots.reviewer.output is not set: as backend.output
     # slots.reviewer.timeout_ms is not set: as backend.timeout_ms
@@ -350,7 +354,8 @@ fn each_value_tells_where_it_came_from() {
       "backend.kind": null,
       "backend.command": "pi",
       "backend.args": [],
-      "backend.prompt_mode": "arg",
+      "backend.model": null,
+      "backend.prompt_mode": null,
       "backend.output": null,
       "backend.timeout_ms": 1800000,
       "backend.grace_ms": 5000,
@@ -361,6 +366,7 @@ fn each_value_tells_where_it_came_from() {
       "review.kind": null,
       "review.command": null,
       "review.args": null,
+      "review.model": null,
       "review.prompt_mode": null,
       "review.output": null,
       "review.timeout_ms": 2,
@@ -389,6 +395,7 @@ fn each_value_tells_where_it_came_from() {
       "slots.reviewer.kind": null,
       "slots.reviewer.command": null,
       "slots.reviewer.args": null,
+      "slots.reviewer.model": null,
       "slots.reviewer.prompt_mode": null,
       "slots.reviewer.output": null,
       "slots.reviewer.timeout_ms": null,

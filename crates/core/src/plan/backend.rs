@@ -1,13 +1,12 @@
 //! The agent of a loop, of a role and of a review.
 
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use toml::Spanned;
 
-use crate::agents::Stream;
+use crate::agents::{Adapter, BadArgument, Stream};
 use crate::config::{
     BackendKind, Key, Leftovers, Origin, Problem, PromptMode, Refusal, Settings, Severity, Value,
     read_text,
@@ -22,6 +21,7 @@ pub struct BackendPlan {
     pub command: String,
     /// Its arguments before the prompt.
     pub args: Vec<String>,
+    pub model: Option<String>,
     pub prompt_mode: PromptMode,
     pub output: Option<Stream>,
     pub timeout: Duration,
@@ -31,12 +31,15 @@ pub struct BackendPlan {
     pub grace: Duration,
     pub leftovers: Leftovers,
     pub output_cap: u64,
+    /// How long it is waited for a client that is unavailable.
+    pub max_wait: Duration,
 }
 
 pub(super) struct BackendKeys {
     kind: Key,
     command: Key,
     args: Key,
+    model: Key,
     prompt_mode: Key,
     output: Key,
     timeout: Key,
@@ -50,6 +53,7 @@ impl BackendKeys {
         kind: Key::BackendKind,
         command: Key::BackendCommand,
         args: Key::BackendArgs,
+        model: Key::BackendModel,
         prompt_mode: Key::BackendPromptMode,
         output: Key::BackendOutput,
         timeout: Key::BackendTimeout,
@@ -63,6 +67,7 @@ impl BackendKeys {
         kind: Key::ReviewKind,
         command: Key::ReviewCommand,
         args: Key::ReviewArgs,
+        model: Key::ReviewModel,
         prompt_mode: Key::ReviewPromptMode,
         output: Key::ReviewOutput,
         timeout: Key::ReviewTimeout,
@@ -72,6 +77,7 @@ impl BackendKeys {
         kind: Key::SlotsReviewerKind,
         command: Key::SlotsReviewerCommand,
         args: Key::SlotsReviewerArgs,
+        model: Key::SlotsReviewerModel,
         prompt_mode: Key::SlotsReviewerPromptMode,
         output: Key::SlotsReviewerOutput,
         timeout: Key::SlotsReviewerTimeout,
@@ -97,25 +103,40 @@ pub struct BadRole {
 
 impl BackendPlan {
     pub(super) fn new(settings: &Settings, keys: &BackendKeys) -> BackendPlan {
-        let command = settings.text(settings.source(keys.command)).unwrap_or_default();
-        // A kind that is set and blank is told by the name of the command, whatever the loop says.
+        let command_key = settings.source(keys.command);
+        // A kind that is set and blank is derived from the command, whatever the loop has.
         let kind = match settings.origin(keys.kind) {
             Origin::Default => settings.source(keys.kind),
             _ => keys.kind,
         };
+        let named: Option<BackendKind> = settings.choice(kind);
+        let command = match named.and_then(BackendKind::adapter) {
+            Some(client) if settings.origin(command_key) == Origin::Default => client.program,
+            _ => settings.text(command_key).unwrap_or_default(),
+        };
+        let kind = named.unwrap_or_else(|| BackendKind::of_command(command));
+        let of_loop = settings.text(BackendKeys::LOOP.command).unwrap_or_default();
+        // Arguments and models of one client mean nothing to another.
+        let own = |key: Key| {
+            Some(settings.source(key)).filter(|source| *source == key || command == of_loop)
+        };
         let timeout = settings.source(keys.timeout);
         let output_cap = settings.number(settings.source(keys.output_cap));
         BackendPlan {
-            kind: settings.choice(kind).unwrap_or_else(|| kind_by_name(command)),
+            kind,
             command: command.to_owned(),
-            args: settings.list(settings.source(keys.args)).unwrap_or_default().to_vec(),
-            prompt_mode: settings.word(settings.source(keys.prompt_mode)),
+            args: own(keys.args).and_then(|key| settings.list(key)).unwrap_or_default().to_vec(),
+            model: own(keys.model).and_then(|key| settings.text(key)).map(str::to_owned),
+            prompt_mode: settings
+                .choice(settings.source(keys.prompt_mode))
+                .unwrap_or_else(|| usual_prompt_mode(kind)),
             output: settings.choice(settings.source(keys.output)),
             timeout: settings.time(timeout),
             timeout_key: timeout.name().to_owned(),
             grace: settings.time(settings.source(keys.grace)),
             leftovers: settings.word(settings.source(keys.leftovers)),
             output_cap: output_cap.unsigned_abs(),
+            max_wait: settings.time(Key::BackendMaxWait),
         }
     }
 
@@ -142,6 +163,7 @@ impl BackendPlan {
         // A blank one is none, as everywhere.
         let command = role.backend_command.as_ref();
         let command = word(read(Key::ReviewCommand, "backend_command", command));
+        let model = word(read(Key::BackendModel, "backend_model", role.backend_model.as_ref()));
         let mode = role.backend_prompt_mode.as_ref();
         let mode = word(read(Key::ReviewPromptMode, "backend_prompt_mode", mode));
         let output = word(read(Key::BackendOutput, "backend_output", role.backend_output.as_ref()));
@@ -155,17 +177,25 @@ impl BackendPlan {
         if !bad.is_empty() {
             return Err(bad);
         }
-        let command = command.unwrap_or_else(|| self.command.clone());
+        let kind = kind.and_then(|kind| BackendKind::from_word(&kind));
+        let of_kind = kind.and_then(BackendKind::adapter).map(|client| client.program.to_owned());
+        let has_command = command.is_some();
+        let command = command.or(of_kind).unwrap_or_else(|| self.command.clone());
+        let of_loop = settings.choice(Key::BackendKind).filter(|_| !has_command);
+        let kind = kind.or(of_loop).unwrap_or_else(|| BackendKind::of_command(&command));
+        let is_same = command == self.command;
         Ok(BackendPlan {
-            kind: kind
-                .and_then(|kind| BackendKind::from_word(&kind))
-                .or_else(|| settings.choice(Key::BackendKind))
-                .unwrap_or_else(|| kind_by_name(&command)),
-            command,
-            args: args.map_or(&self.args, |args| args.get_ref()).clone(),
+            kind,
+            args: match args {
+                Some(args) => args.get_ref().clone(),
+                None => is_same.then(|| self.args.clone()).unwrap_or_default(),
+            },
+            model: model.or_else(|| self.model.clone().filter(|_| is_same)),
             prompt_mode: mode
                 .and_then(|mode| PromptMode::from_word(&mode))
-                .unwrap_or(self.prompt_mode),
+                .or_else(|| settings.choice(Key::BackendPromptMode))
+                .unwrap_or_else(|| usual_prompt_mode(kind)),
+            command,
             output: output.and_then(|output| Stream::from_word(&output)).or(self.output),
             timeout_key: match timeout {
                 Some(_) => format!("backend_timeout_ms of role '{}'", role.id.escape_debug()),
@@ -184,32 +214,32 @@ impl BackendPlan {
             // A journal has answers, whatever they were taken out of.
             (BackendKind::Replay, _) => Stream::Plain,
             (_, Some(output)) => output,
-            (BackendKind::Pi, None) => Stream::Pi,
-            (BackendKind::Command, None) => stream_by_words(&self.command, &self.args),
             (BackendKind::Script, None) => Stream::Plain,
+            (kind, None) => match kind.adapter() {
+                Some(client) => client.prints(&self.args),
+                None => asked_stream(&self.command, &self.args),
+            },
+        }
+    }
+
+    /// The arguments before the prompt: those that are set, and those that a known client needs.
+    pub fn arguments(&self) -> Result<Vec<String>, BadArgument> {
+        match self.kind.adapter() {
+            Some(client) => client.arguments(&self.args, self.model.as_deref(), self.stream()),
+            None => Ok(self.args.clone()),
         }
     }
 }
 
-/// The kind of a command if none is set.
-fn kind_by_name(command: &str) -> BackendKind {
-    match Path::new(command).file_name().and_then(|name| name.to_str()) {
-        Some("pi") => BackendKind::Pi,
-        _ => BackendKind::Command,
-    }
+/// Known clients read prompts of any length and any beginning from standard input.
+fn usual_prompt_mode(kind: BackendKind) -> PromptMode {
+    if kind.adapter().is_some() { PromptMode::Stdin } else { PromptMode::Arg }
 }
 
-/// The output of a command if none is set: a known client may have been asked for its stream.
-fn stream_by_words(command: &str, args: &[String]) -> Stream {
-    let has = |word: &str| args.iter().any(|arg| arg == word);
-    let prints = |format: &str| {
-        let joined = format!("--output-format={format}");
-        let pair = ["--output-format", format];
-        has(&joined) || args.windows(2).any(|words| words == pair)
-    };
-    match Path::new(command).file_name().and_then(|name| name.to_str()) {
-        Some("claude") if prints("stream-json") || prints("json") => Stream::Claude,
-        Some("codex") if has("exec") && has("--json") => Stream::Codex,
+/// The output of a client that is started like any command: its stream, if its arguments ask for it.
+fn asked_stream(command: &str, args: &[String]) -> Stream {
+    match Adapter::by_program(command) {
+        Some(client) if client.is_asked_to_stream(args) => client.prints(args),
         _ => Stream::Plain,
     }
 }
@@ -259,9 +289,12 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_is_told_by_the_name_of_the_command() {
+    fn the_kind_is_derived_from_the_name_of_the_command() {
         for (text, kind) in [
-            ("", BackendKind::Command),
+            ("", BackendKind::Claude),
+            ("backend.command = 'codex'", BackendKind::Codex),
+            ("backend.kind = 'gemini'", BackendKind::Gemini),
+            ("backend.command = 'sh'", BackendKind::Command),
             ("backend.command = 'pi'", BackendKind::Pi),
             ("backend.command = '/opt/bin/pi'", BackendKind::Pi),
             ("backend.command = 'pi2'", BackendKind::Command),
@@ -320,9 +353,10 @@ mod tests {
     }
 
     #[test]
-    fn the_output_is_told_by_the_kind_or_by_somebody() {
+    fn the_output_is_that_of_the_client_or_as_set() {
         for (text, stream) in [
-            ("", Stream::Plain),
+            ("", Stream::Claude),
+            ("backend.kind = 'command'", Stream::Plain),
             ("backend.command = 'pi'", Stream::Pi),
             ("backend = { command = 'pi', output = 'plain' }", Stream::Plain),
             ("backend.output = 'claude'", Stream::Claude),
@@ -331,7 +365,12 @@ mod tests {
             ("backend.args = ['-p', '--output-format', 'text', 'json']", Stream::Plain),
             ("backend = { args = ['--output-format=json'], output = 'plain' }", Stream::Plain),
             ("backend = { command = '/x/codex', args = ['exec', '--json', '-'] }", Stream::Codex),
-            ("backend = { command = 'codex', args = ['exec', '-'] }", Stream::Plain),
+            ("backend = { command = 'codex', args = ['exec', '-'] }", Stream::Codex),
+            (
+                "backend = { command = 'codex', args = ['exec', '-'], kind = 'command' }",
+                Stream::Plain,
+            ),
+            ("backend = { command = 'codex', args = ['--json'], kind = 'command' }", Stream::Codex),
             ("backend = { command = 'sh', args = ['exec', '--json'] }", Stream::Plain),
             ("backend = { command = 'a.toml', kind = 'script', output = 'codex' }", Stream::Codex),
             ("backend = { command = 'j', kind = 'replay', output = 'codex' }", Stream::Plain),
@@ -344,7 +383,7 @@ mod tests {
         assert_eq!(role(claude, "backend_output = 'pi'").stream(), Stream::Pi);
         assert_eq!(review(&format!("{claude}\nreview.output = 'codex'")).stream(), Stream::Codex);
         let bad = plan("", "[[role]]\nid = 'odd'\nbackend_output = 'jsonl'").unwrap_err();
-        insta::assert_snapshot!(bad[0], @r#"backend_output of role 'odd' is "jsonl"; expected "plain", "claude", "codex" or "pi""#);
+        insta::assert_snapshot!(bad[0], @r#"backend_output of role 'odd' is "jsonl"; expected "plain", "claude", "codex", "gemini", "opencode" or "pi""#);
     }
 
     #[test]
@@ -359,11 +398,11 @@ mod tests {
             })
             .collect();
         insta::assert_snapshot!(shown.join("\n"), @r#"
-        topology.toml: line 6, column 16: backend_kind of role 'odd' is "comand"; expected "command", "pi", "script" or "replay" (write "command") <- 'comand'
+        topology.toml: line 6, column 16: backend_kind of role 'odd' is "comand"; expected "command", "claude", "codex", "gemini", "opencode", "pi", "script" or "replay" (write "command") <- 'comand'
         topology.toml: line 7, column 23: backend_prompt_mode of role 'odd' is "mail"; expected "arg", "stdin" or "file" <- 'mail'
         topology.toml: line 8, column 22: backend_timeout_ms of role 'odd' is 0; expected a whole number of milliseconds, at least 1, or a duration like "90s" or "1.5h" <- 0
         topology.toml: line 9, column 16: backend_args of role 'odd' is "\0"; a text may not contain a NUL character <- ["\u0000"]
         "#);
-        insta::assert_snapshot!(bad[0], @r#"backend_kind of role 'odd' is "comand"; expected "command", "pi", "script" or "replay""#);
+        insta::assert_snapshot!(bad[0], @r#"backend_kind of role 'odd' is "comand"; expected "command", "claude", "codex", "gemini", "opencode", "pi", "script" or "replay""#);
     }
 }

@@ -15,7 +15,7 @@ use super::{
     ChainOutcome, Changes, Glance, Heading, HeldBy, Object, Phase, Picked, Record, SlotOutcome,
     SlotsEnd, StopReason, Text, ViolationOutcome,
 };
-use crate::agents::{Dollars, Usage};
+use crate::agents::{Answer, Dollars, ErrorClass, prices};
 use crate::config::{BackendKind, Isolation, ItemSource};
 use crate::merge::MergeOutcome;
 use crate::review::Verdict;
@@ -192,6 +192,32 @@ system_events! {
         cache_write_tokens: Amount,
         total_tokens: Amount,
         cost_usd: Option<Dollars>,
+        /// Written where the cost is computed from a table of prices.
+        estimated: Option<bool>,
+        model: Option<String>,
+        /// The roles of the iteration, or the phase of the slot.
+        role: Option<String>,
+        /// How often the model was asked.
+        turns: Option<u64>,
+        /// With which the client can resume the conversation.
+        session_id: Option<String>,
+    }
+
+    /// A turn waits because its client is unavailable.
+    BackendParked = "backend.parked" {
+        client: String,
+        class: Word<ErrorClass>,
+        detail: String,
+        wait_ms: u64,
+        /// When the client is asked again.
+        until: String,
+    }
+
+    /// A turn that waited begins again.
+    BackendResumed = "backend.resumed" {
+        client: String,
+        /// Since the turn began.
+        waited_ms: u64,
     }
 
     ReviewStart<'a> = "review.start" {
@@ -622,16 +648,25 @@ system_events! {
     }
 }
 
-impl From<Usage> for BackendUsage {
-    fn from(usage: Usage) -> Self {
-        BackendUsage {
+impl BackendUsage {
+    /// What a turn of a role used; `None` if the client does not report it. `model` is the one that was asked for.
+    pub fn of_answer(answer: &Answer, model: Option<&str>, role: &str) -> Option<BackendUsage> {
+        let usage = answer.usage?;
+        let model = answer.session.model.as_deref().or(model);
+        let cost = usage.cost.unwrap_or_else(|| prices::estimate(&usage, model));
+        Some(BackendUsage {
             input_tokens: Amount(usage.input),
             output_tokens: Amount(usage.output),
             cache_read_tokens: Amount(usage.cache_read),
             cache_write_tokens: Amount(usage.cache_write),
             total_tokens: Amount(usage.total),
-            cost_usd: usage.cost,
-        }
+            cost_usd: Some(cost),
+            estimated: usage.cost.is_none().then_some(true),
+            model: model.map(str::to_owned),
+            role: Some(role.to_owned()).filter(|role| !role.is_empty()),
+            turns: Some(answer.session.turns).filter(|turns| *turns > 0),
+            session_id: answer.session.id.clone(),
+        })
     }
 }
 

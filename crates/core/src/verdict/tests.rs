@@ -111,7 +111,7 @@ fn an_answer_of_an_agent_that_failed_is_no_verdict() {
     let with = |outcome| read_answer(&Answer { text: text.clone(), outcome, ..Answer::default() });
     assert_eq!(with(Outcome::Done), verdict(Ruling::Pass, "ok"));
     assert_eq!(with(Outcome::CutShort), verdict(Ruling::Pass, "ok"), "it is whole");
-    let failed = Outcome::Failed("429".to_owned());
+    let failed = Outcome::Failed("429".into());
     assert_eq!(with(failed.clone()), Err(Violation::Unanswered(failed)));
 }
 

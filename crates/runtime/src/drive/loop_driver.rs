@@ -7,7 +7,8 @@ use autoloop_core::coordinator::Kind;
 use autoloop_core::failure::TurnFailure;
 use autoloop_core::prompt::{iteration, review};
 use autoloop_core::record::{
-    BackendStart, IterationStart, LoopResume, LoopStart, LoopStop, ReviewFinish, ReviewStart,
+    BackendStart, BackendUsage, IterationStart, LoopResume, LoopStart, LoopStop, ReviewFinish,
+    ReviewStart,
 };
 use autoloop_core::review::Contract;
 use autoloop_core::routing::METAREVIEW_DISABLED;
@@ -32,7 +33,7 @@ use crate::launch::{Launch, Opening, StepLauncher};
 use crate::project::{LoadError, Loaded, Project, read_text};
 use crate::review::{ReviewSandbox, sweep, sweep_placeholders};
 use crate::site::{Progress, Site};
-use crate::turn::{failure, millis, notes, said, said_last, usage};
+use crate::turn::{client_error, failure, millis, notes, said, said_last, usage};
 use crate::world::{self, Finished};
 
 /// The objective where neither the request nor the settings have one.
@@ -276,10 +277,18 @@ impl<'a> LoopDriver<'a> {
             vec![start.record(heading), backend_start.record(heading)]
         })?;
 
-        let ended = launch.run(run.site.world, &run.site.interrupts);
+        let site = run.site.clone();
+        let ended = launch.run(&site, &site.interrupts, |waiting| {
+            run.append(order.iteration, |heading| waiting.record(heading))
+        })?;
         let (output, finished) = (ended.long_output(run.site.world), ended.finished);
         let failure = failure(&finished, &backend);
-        self.record_end(order, &finished, failure.as_ref(), output.as_ref())
+        let error = client_error(&finished, &backend);
+        if let Some(advice) = error.and_then(|error| error.class.advice()) {
+            run.site.note(&format!("hint: {advice}"));
+        }
+        let usage = usage(&finished, &backend, &order.route.roles.join(","));
+        self.record_end(order, &finished, failure.as_ref(), output.as_ref(), usage)
     }
 
     /// Records how the iteration ended, and what was not allowed in it.
@@ -289,6 +298,7 @@ impl<'a> LoopDriver<'a> {
         finished: &Finished,
         failure: Option<&TurnFailure>,
         output: Option<&Spooled>,
+        usage: Option<BackendUsage>,
     ) -> Result<(), DriveError> {
         let run = &mut self.run;
         let heading = run.harness.heading(order.iteration);
@@ -296,9 +306,10 @@ impl<'a> LoopDriver<'a> {
         self.output_tail = said_last(finished);
         run.harness.append(|foreign| {
             let Order { recent_event, route, .. } = order;
-            let mut invalid = invalid_events(recent_event, route, &parallel, foreign, &heading);
-            invalid.extend(invalid_waves(recent_event, route, &parallel, foreign, &heading));
-            end_records(finished, failure, output, invalid, &heading)
+            let mut between: Vec<_> = usage.iter().map(|it| it.record(&heading).into()).collect();
+            between.extend(invalid_events(recent_event, route, &parallel, foreign, &heading));
+            between.extend(invalid_waves(recent_event, route, &parallel, foreign, &heading));
+            end_records(finished, failure, output, between, &heading)
         })?;
         // Why an agent could not be started is why the iteration failed.
         let was_started = !matches!(finished.ending, world::Ending::NeverStarted(_));
@@ -353,7 +364,12 @@ impl<'a> LoopDriver<'a> {
         };
         run.append(before, |heading| start.record(heading))?;
 
-        let Reviewed { ended, changes, .. } = review.run(confined, None, || false);
+        let Reviewed { ended, changes, .. } = review.run(
+            confined,
+            None,
+            || false,
+            |waiting| run.append(before, |heading| waiting.record(heading)),
+        )?;
         let (output, finished) = (ended.long_output(world), ended.finished);
         let failure = failure(&finished, &plan.backend);
         let finish = ReviewFinish {
@@ -372,7 +388,10 @@ impl<'a> LoopDriver<'a> {
             let mut records =
                 invalid_events(&recent_event, &route, &Parallel::Off, foreign, &heading);
             records.extend(violations.iter().map(|violation| violation.record(&heading).into()));
-            records.extend(usage(&finished).map(|usage| usage.record(&heading).into()));
+            records.extend(
+                usage(&finished, &plan.backend, CONTRACT.name())
+                    .map(|usage| usage.record(&heading).into()),
+            );
             records.push(NewRecord { record: finish.record(&heading), spooled: output.clone() });
             records
         })?;

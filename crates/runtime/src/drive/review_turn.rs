@@ -6,12 +6,13 @@ use std::path::Path;
 use autoloop_core::record::ReviewViolation;
 use autoloop_core::slot::HeldBy;
 
+use super::DriveError;
 use crate::git::HeadState;
 use crate::ipc::Handler;
 use crate::process::Interrupts;
 use crate::review::{Confined, ReviewSandbox, ReviewSite, Subject, Violations, not_started};
 use crate::site::Site;
-use crate::turn::{Ended, Launch};
+use crate::turn::{Ended, Launch, Waiting};
 
 pub(super) struct ReviewTurn<'r, 'a> {
     pub(super) site: Site<'a>,
@@ -52,7 +53,8 @@ impl ReviewTurn<'_, '_> {
         confined: io::Result<Option<Confined>>,
         checkout: Option<&dyn Checkout>,
         have_slots_worked: impl Fn() -> bool,
-    ) -> Reviewed {
+        report: impl FnMut(&Waiting) -> Result<(), DriveError>,
+    ) -> Result<Reviewed, DriveError> {
         let world = self.site.world;
         let hold = |confined: Confined| {
             let checkout = checkout.filter(|_| confined.needs_snapshot());
@@ -63,10 +65,10 @@ impl ReviewTurn<'_, '_> {
             Ok(held) => held,
             Err(error) => {
                 let (ended, changes) = (not_started(&error), Violations::default());
-                return Reviewed { ended, changes, held_by: None };
+                return Ok(Reviewed { ended, changes, held_by: None });
             }
         };
-        let ended = self.launch.run(world, &self.ends);
+        let ended = self.launch.run(&self.site, &self.ends, report);
         let (changes, held_by) = match held {
             Some((held, head)) => {
                 let rewind = |violations: &mut Violations| {
@@ -78,7 +80,7 @@ impl ReviewTurn<'_, '_> {
             }
             None => (Violations::default(), HeldBy::Nothing),
         };
-        Reviewed { ended, changes, held_by: Some(held_by) }
+        Ok(Reviewed { ended: ended?, changes, held_by: Some(held_by) })
     }
 }
 

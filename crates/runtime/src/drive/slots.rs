@@ -357,7 +357,8 @@ impl<'a> SlotsDriver<'a> {
             (
                 Some(DriveError::Launch(LaunchError::NoAgent { .. })),
                 Err(DriveError::Launch(LaunchError::NoAgent { .. })),
-            ) => {}
+            )
+            | (Some(DriveError::Client { .. }), Err(DriveError::Client { .. })) => {}
             (Some(_), Err(error)) => self.site.note(&error.to_string()),
             (_, Ok(())) => {}
         };

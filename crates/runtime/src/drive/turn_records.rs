@@ -12,19 +12,19 @@ use autoloop_core::wave::{DISABLED, Parallel, refused as refused_wave};
 
 use super::Foreign;
 use crate::journal::{NewRecord, Spooled};
-use crate::turn::{said, usage};
+use crate::turn::said;
 use crate::world::Finished;
 
 /// Readers of the journal are shown an output whole up to this many bytes.
 const LONG_OUTPUT: u64 = 64 * 1024;
 
-/// The records of the end of an iteration, in the order of the specification: the backend, what was not allowed, the
-/// iteration. The usage follows the backend. `output` is set where it is too long to be held in memory.
+/// The records of the end of an iteration, in the order of the specification: the backend, its usage and what was not
+/// allowed, the iteration. `output` is set where it is too long to be held in memory.
 pub(super) fn end_records(
     finished: &Finished,
     failure: Option<&TurnFailure>,
     output: Option<&Spooled>,
-    invalid: Vec<NewRecord>,
+    between: Vec<NewRecord>,
     heading: &Heading,
 ) -> Vec<NewRecord> {
     let text = if output.is_some() { String::new() } else { said(finished) };
@@ -50,8 +50,7 @@ pub(super) fn end_records(
     };
     let with_output = |record| NewRecord { record, spooled: output.cloned() };
     let mut records = vec![with_output(backend.record(heading))];
-    records.extend(usage(finished).map(|usage| usage.record(heading).into()));
-    records.extend(invalid);
+    records.extend(between);
     records.push(with_output(iteration.record(heading)));
     records
 }

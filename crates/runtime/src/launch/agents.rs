@@ -12,7 +12,7 @@ use autoloop_core::topology::Role;
 
 use crate::error::LaunchError;
 use crate::project::Loaded;
-use crate::turn::program_of;
+use crate::turn::job_without_run;
 use crate::world::World;
 
 /// Clients of language models that are run from a command line.
@@ -70,5 +70,6 @@ pub(crate) fn look_up(backend: &BackendPlan, dir: &Path, world: &World) -> Resul
             _ => Ok(()),
         };
     }
-    world.spawner.look_up(&program_of(backend, dir)).map_err(|why| why.message)
+    backend.arguments().map_err(|bad| bad.to_string())?;
+    world.spawner.look_up(&job_without_run(backend, dir, "")).map_err(|why| why.message)
 }

@@ -394,7 +394,7 @@ fn known_kinds(mut topology: Topology, file: &Text, warnings: &mut Vec<Problem>)
     for role in &mut topology.roles {
         let kind = role.backend_kind.as_mut();
         let Some(kind) = kind.filter(|kind| kind.get_ref() == BackendKind::SDK) else { continue };
-        *kind.get_mut() = BackendKind::Command.name().to_owned();
+        *kind.get_mut() = BackendKind::Claude.name().to_owned();
         let note = BadRole {
             role: role.id.clone(),
             key: "backend_kind",

@@ -106,9 +106,9 @@ mod tests {
                 Outcome::Unfinished,
                 Outcome::Silent,
             ]),
-            any::<String>().prop_map(Outcome::Failed),
+            any::<String>().prop_map(|why| Outcome::Failed(why.as_str().into())),
             any::<String>().prop_map(Outcome::Unknown),
-            any::<String>().prop_map(Outcome::Strayed),
+            any::<String>().prop_map(Outcome::Unrecognized),
         ]
     }
 
@@ -123,7 +123,7 @@ mod tests {
         fn answer()(
             text: String, outcome in outcome(), usage in option::of(usage()), unreadable: u64,
         ) -> Answer {
-            Answer { text, outcome, usage, unreadable }
+            Answer { text, outcome, usage, unreadable, ..Answer::default() }
         }
     }
 

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use autoloop_core::agents::Stream;
+use autoloop_core::agents::Adapter;
 use autoloop_core::config::{BackendKind, PromptMode};
 use autoloop_core::plan::BackendPlan;
 
@@ -16,11 +16,13 @@ pub const PLAY_SCRIPT: &str = "__script";
 /// The hidden command of this program that answers out of a journal.
 pub const REPLAY: &str = "__replay";
 
-/// The job that starts the program of an agent in a project, without a prompt.
-pub(crate) fn program_of(backend: &BackendPlan, project: &Path) -> Job {
-    let place = Place::Worktree { dir: project, project };
-    let (job, _) = job(backend, Path::new(""), place, "", Path::new(""));
-    Job { dir: Some(project.to_owned()), ..job }
+/// The job of an agent that works in a directory without being part of a run.
+pub(crate) fn job_without_run(backend: &BackendPlan, dir: &Path, prompt: &str) -> Job {
+    let place = Place::Worktree { dir, project: dir };
+    let (job, _) = job(backend, Path::new(""), place, prompt, Path::new(""));
+    let env = backend.kind.adapter().map_or(&[][..], |client| client.env);
+    let env = env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    Job { dir: Some(dir.to_owned()), env, ..job }
 }
 
 /// The job of an agent, and how the prompt reaches it.
@@ -36,7 +38,11 @@ pub(super) fn job(
     let mut stdin = Vec::new();
     match delivery.mode {
         PromptMode::Arg => args.push(prompt.into()),
-        PromptMode::Stdin => stdin.extend_from_slice(prompt.as_bytes()),
+        PromptMode::Stdin => {
+            let last = backend.kind.adapter().and_then(Adapter::stdin_argument);
+            args.extend(last.map(OsString::from));
+            stdin.extend_from_slice(prompt.as_bytes());
+        }
         PromptMode::File => args.push(prompt_argument(backend.kind, prompt_path)),
     }
     let job = Job {
@@ -58,14 +64,12 @@ pub(super) fn job(
 
 /// The program and the arguments before the prompt.
 fn command(backend: &BackendPlan, ourselves: &Path, place: Place<'_>) -> (OsString, Vec<OsString>) {
-    let args = || backend.args.iter().map(|arg| argument(OsStr::new(arg), place));
+    // Arguments that a client does not take are refused before the run begins.
+    let given = backend.arguments().unwrap_or_else(|_| backend.args.clone());
+    let args = || given.iter().map(|arg| argument(OsStr::new(arg), place));
     let file = |name: &str| match place {
         Place::Worktree { project, .. } => absolute(project, OsStr::new(name)),
         Place::Project(_) => OsString::from(name),
-    };
-    let program = match backend.command.contains('/') {
-        true => file(&backend.command),
-        false => OsString::from(&backend.command),
     };
     match backend.kind {
         BackendKind::Script => {
@@ -78,11 +82,13 @@ fn command(backend: &BackendPlan, ourselves: &Path, place: Place<'_>) -> (OsStri
             let words = [OsString::from(REPLAY)].into_iter().chain(runs).chain(journal);
             (ourselves.into(), words.collect())
         }
-        BackendKind::Pi => {
-            let alone = ["-p", "--mode", "json"].map(OsString::from);
-            (program, alone.into_iter().chain(args()).collect())
+        _ => {
+            let program = match backend.command.contains('/') {
+                true => file(&backend.command),
+                false => OsString::from(&backend.command),
+            };
+            (program, args().collect())
         }
-        BackendKind::Command => (program, usual_arguments(backend).chain(args()).collect()),
     }
 }
 
@@ -101,11 +107,12 @@ fn absolute(project: &Path, name: &OsStr) -> OsString {
     std::path::absolute(project.join(name)).map_or_else(|_| name.to_owned(), OsString::from)
 }
 
-/// Characters that a prompt argument may not begin with: pi reads them as an option or a file name.
+/// Characters that a prompt argument may not begin with: a client reads them as an option or a file name.
 fn markers(kind: BackendKind) -> &'static [u8] {
     match kind {
         BackendKind::Pi => b"-@",
-        BackendKind::Command | BackendKind::Script | BackendKind::Replay => b"",
+        kind if kind.adapter().is_some() => b"-",
+        _ => b"",
     }
 }
 
@@ -113,21 +120,8 @@ fn markers(kind: BackendKind) -> &'static [u8] {
 fn prompt_argument(kind: BackendKind, path: &Path) -> OsString {
     match kind {
         BackendKind::Pi => [OsStr::new("@"), path.as_os_str()].into_iter().collect(),
-        BackendKind::Command | BackendKind::Script | BackendKind::Replay => path.into(),
+        _ => path.into(),
     }
-}
-
-/// The arguments that a known client needs to run unattended, where the settings have none.
-fn usual_arguments(backend: &BackendPlan) -> impl Iterator<Item = OsString> {
-    let is_claude = Path::new(&backend.command).file_name().is_some_and(|name| name == "claude");
-    let usual: &[&str] = match (is_claude && backend.args.is_empty(), backend.stream()) {
-        (false, _) => &[],
-        (true, Stream::Claude) => {
-            &["-p", "--dangerously-skip-permissions", "--output-format", "stream-json", "--verbose"]
-        }
-        (true, _) => &["-p", "--dangerously-skip-permissions"],
-    };
-    usual.iter().map(OsString::from)
 }
 
 /// How a prompt reached the agent, as the journal says it.

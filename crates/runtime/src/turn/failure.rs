@@ -24,7 +24,9 @@ fn cause(finished: &Finished) -> String {
     match (&finished.ending, outcome) {
         (Ending::NeverStarted(why), _) => return one_line(&why.message),
         (Ending::Lost(why), _) => return one_line(why),
-        (Ending::Exited(_), Some(Outcome::Failed(why))) if !why.is_empty() => return one_line(why),
+        (Ending::Exited(_), Some(Outcome::Failed(error))) if !error.message.is_empty() => {
+            return one_line(&error.message);
+        }
         (Ending::Exited(_), _) => {}
     }
     match (last_line(&finished.stderr.end()), outcome) {

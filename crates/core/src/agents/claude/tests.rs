@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use crate::agents::{Answer, Dollars, Outcome, Stream, Usage};
+use crate::agents::{Answer, Dollars, Outcome, Session, Stream, Usage};
 
 const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s","tools":["Bash"]}"#;
 const TOOL: &str = r#"{"type":"user","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","is_error":true,"content":"{\"type\":\"result\"}"}]}}"#;
@@ -81,6 +81,7 @@ fn the_answer_is_the_result_and_not_what_was_said_on_the_way() {
         text: "done".to_owned(),
         outcome: Outcome::Done,
         usage: Some(usage_of(1)),
+        session: Session { id: Some("s".to_owned()), model: None, turns: 2 },
         unreadable: 0,
     };
     assert_eq!(decode(&stream), expected);
@@ -178,7 +179,10 @@ fn noise_is_counted_and_passed_over() {
     let answer = decode(&stream);
     assert_eq!((&answer.text[..], answer.outcome, answer.unreadable), ("done", Outcome::Done, 4));
     let login = decode("Not logged in · Please run /login\n");
-    assert_eq!(login.outcome, Outcome::Strayed("Not logged in · Please run /login".to_owned()));
+    assert_eq!(
+        login.outcome,
+        Outcome::Unrecognized("Not logged in · Please run /login".to_owned())
+    );
 }
 
 #[test]
@@ -186,7 +190,7 @@ fn a_result_that_is_too_long_is_no_answer() {
     let giant = "x".repeat(5 << 20);
     let result = format!(r#"{{"type":"result","subtype":"success","result":"{giant}"}}"#);
     let answer = decode_by(result.as_bytes(), 65536);
-    assert_eq!(answer.outcome, Outcome::Failed("its result is too long to be read".to_owned()));
+    assert_eq!(answer.outcome, Outcome::Failed("its result is too long to be read".into()));
     let tool = TOOL.replace("\"tool_use_id\":\"t\"", &format!("\"tool_use_id\":\"{giant}\""));
     assert!(tool.len() > giant.len());
     assert_eq!(decode(&format!("{tool}\n{}", done("done"))).unreadable, 0);

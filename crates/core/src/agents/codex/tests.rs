@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use crate::agents::{Answer, Outcome, Stream, Usage};
+use crate::agents::{Answer, Outcome, Session, Stream, Usage};
 
 const STARTED: &str = r#"{"type":"thread.started","thread_id":"01a1"}
 {"type":"turn.started"}"#;
@@ -35,6 +35,7 @@ fn the_answer_is_the_last_message_and_the_cost_has_the_cache_apart() {
             text: "done".to_owned(),
             outcome: Outcome::Done,
             usage: Some(usage),
+            session: Session { id: Some("01a1".to_owned()), model: None, turns: 1 },
             unreadable: 0
         }
     );

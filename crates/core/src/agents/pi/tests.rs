@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
-use crate::agents::events::STRAY_KEPT;
-use crate::agents::{Answer, Dollars, Outcome, Stream, Usage};
+use crate::agents::events::OTHER_KEPT;
+use crate::agents::{Answer, Dollars, Outcome, Session, Stream, Usage};
 
 const UPDATE: &str = r#"{"type":"message_update","message":{"role":"assistant","content":[{"type":"text","text":"never"}]}}"#;
 
@@ -58,6 +58,7 @@ fn the_answer_is_the_text_of_the_last_turn_and_the_cost_that_of_all() {
             text: "done".to_owned(),
             outcome: Outcome::Done,
             usage: usage_of(2),
+            session: Session { id: Some("x".to_owned()), model: None, turns: 2 },
             unreadable: 0
         }
     );
@@ -84,7 +85,7 @@ fn the_status_is_that_of_the_last_message() {
     assert_eq!(outcome("a", "toolUse", ""), Outcome::Done, "a tool ended the work");
     assert_eq!(outcome("a", "weary", ""), Outcome::Unknown("weary".to_owned()));
     let error = outcome("", "error", r#","errorMessage":"429: {\"message\":\"slow\"}""#);
-    assert_eq!(error, Outcome::Failed("429: {\"message\":\"slow\"}".to_owned()));
+    assert_eq!(error, Outcome::Failed("429: {\"message\":\"slow\"}".into()));
     let cut = format!("{{\"type\":\"agent_start\"}}\n{}", turn(&message("a", "toolUse", "")));
     assert_eq!(decode(&cut).outcome, Outcome::Unfinished);
 }
@@ -98,7 +99,7 @@ fn a_failure_that_was_got_over_does_not_count() {
     assert_eq!((answer.outcome, &answer.text[..]), (Outcome::Done, "done"));
     assert_eq!(answer.usage, usage_of(2));
     let answer = decode(&format!("{done}{retry}{failed}"));
-    assert_eq!(answer.outcome, Outcome::Failed("500".to_owned()));
+    assert_eq!(answer.outcome, Outcome::Failed("500".into()));
 }
 
 #[test]
@@ -111,7 +112,7 @@ fn a_failure_outside_of_any_turn_is_found_at_the_end() {
         )
     };
     let answer = decode(&end(&format!("{user},{failed}")));
-    assert_eq!(answer.outcome, Outcome::Failed("no key".to_owned()));
+    assert_eq!(answer.outcome, Outcome::Failed("no key".into()));
     assert_eq!(decode(&end(user)).outcome, Outcome::Silent);
     let done = agent(&[turn(&message("done", "stop", ""))]);
     assert_eq!(decode(&format!("{done}{}", end(&failed))).outcome, answer.outcome);
@@ -124,10 +125,10 @@ fn a_stream_without_an_answer_says_what_else_was_in_it() {
     assert_eq!(decode("").outcome, Outcome::Silent);
     assert_eq!(decode("{\"type\":\"agent_start\"}\n\n").outcome, Outcome::Silent);
     let answer = decode("Fork this session? [y/N]\nno");
-    assert_eq!(answer.outcome, Outcome::Strayed("Fork this session? [y/N]\nno".to_owned()));
+    assert_eq!(answer.outcome, Outcome::Unrecognized("Fork this session? [y/N]\nno".to_owned()));
     assert_eq!(answer.unreadable, 2);
-    let Outcome::Strayed(stray) = decode(&"x".repeat(9999)).outcome else { panic!() };
-    assert_eq!(stray.len(), STRAY_KEPT);
+    let Outcome::Unrecognized(stray) = decode(&"x".repeat(9999)).outcome else { panic!() };
+    assert_eq!(stray.len(), OTHER_KEPT);
 }
 
 #[test]

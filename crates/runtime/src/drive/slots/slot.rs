@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use autoloop_core::agents::ErrorClass;
 use autoloop_core::env::Env;
 use autoloop_core::memory::Places;
 use autoloop_core::merge::MergeOutcome;
@@ -35,7 +36,9 @@ use crate::process::Interrupts;
 use crate::review::{ConcurrentRuns, Neighbours, Subject, evidence, seen_from};
 use crate::sandbox::{Extent, siblings};
 use crate::site::SlotProgress;
-use crate::turn::{LINE, Launch, Place, Turn, failure, millis, notes, recorded, said, usage};
+use crate::turn::{
+    LINE, Launch, Place, Turn, Waiting, client_error, failure, millis, notes, recorded, said, usage,
+};
 use crate::world::{Cause, Ending, Finished, Obstacle, Reading};
 
 /// Maximum number of characters of a reason on record and in the queue. The record of a review has more of it.
@@ -87,12 +90,17 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
                 return Ok(());
             }
             let done = self.step(&slot);
-            if let Err(DriveError::Launch(LaunchError::NoAgent { why, .. })) = &done
+            let is_about_agent = matches!(
+                done,
+                Err(DriveError::Launch(LaunchError::NoAgent { .. }) | DriveError::Client { .. })
+            );
+            if let Err(why) = &done
+                && is_about_agent
                 && slot.implement.is_none()
             {
                 // No agent worked on the item, so it need not wait for this run. Where it cannot be released
                 // now, that is done when the run is resumed.
-                let _ = self.run.claims.release(self.number, why);
+                let _ = self.run.claims.release(self.number, &why.to_string());
             }
             done?;
         }
@@ -159,7 +167,7 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
             changes: Some(self.changes(slot, &self.tree(slot).work()).into()),
             output: Some(recorded(&finished).into()),
         };
-        self.record_end(&finished, |heading| vec![record.record(heading)])
+        self.record_end(&finished, &order, |heading| vec![record.record(heading)])
     }
 
     fn fix(&self, slot: &Slot, attempt: u64, follow_up: &str) -> Result<(), DriveError> {
@@ -183,7 +191,7 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
             stop_marker: finished.found_at.map(|_| true),
             output: Some(recorded(&finished).into()),
         };
-        self.record_end(&finished, |heading| vec![record.record(heading)])
+        self.record_end(&finished, &order, |heading| vec![record.record(heading)])
     }
 
     fn review(&self, slot: &Slot, attempt: u64) -> Result<(), DriveError> {
@@ -214,10 +222,11 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
             let now = self.turns_in_project();
             now != before || now.iter().any(|(_, is_working)| *is_working)
         };
-        let reviewed = review.run(confined, Some(&tree), have_slots_worked);
+        let reviewed =
+            review.run(confined, Some(&tree), have_slots_worked, |waiting| self.parked(waiting))?;
         let Reviewed { ended, changes: changed, held_by } = reviewed;
         let finished = ended.finished;
-        self.check_started(&finished, order.phase)?;
+        self.check_agent(&finished, &order)?;
         notes(&finished).iter().for_each(|note| run.site.note(note));
         if finished.cause == Cause::Interrupt {
             return Ok(());
@@ -239,7 +248,7 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
             output: Some(recorded(&finished).into()),
         };
         let violations = changed.all_violations();
-        self.record_end(&finished, |heading| {
+        self.record_end(&finished, &order, |heading| {
             let violations = violations.iter().map(|violation| violation.record(heading));
             violations.chain([record.record(heading)]).collect()
         })?;
@@ -454,13 +463,19 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
         Ok(())
     }
 
+    /// Records that an agent waits for its client, or does so no longer.
+    fn parked(&self, waiting: &Waiting) -> Result<(), DriveError> {
+        self.run.harness().record_quietly(self.iteration, |heading| waiting.record(heading))
+    }
+
     /// Runs an implementer or a fixer to its end; `None` when the run was interrupted or the item lost.
     fn run_worker(&self, slot: &Slot, order: &Order<'_>) -> Result<Option<Finished>, DriveError> {
         self.begin_phase(slot, order.phase, order.attempt)?;
         let marker = self.run.loaded.plan.slots.stop_marker.as_deref();
         let launch = self.launch(slot, order, marker)?;
-        let finished = launch.run(self.run.site.world, &self.ends()).finished;
-        self.check_started(&finished, order.phase)?;
+        let ended = launch.run(&self.run.site, &self.ends(), |waiting| self.parked(waiting))?;
+        let finished = ended.finished;
+        self.check_agent(&finished, order)?;
         notes(&finished).iter().for_each(|note| self.run.site.note(note));
         Ok((finished.cause != Cause::Interrupt).then_some(finished))
     }
@@ -511,13 +526,19 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
         self.run.claims.ends(self.number, &self.run.site.interrupts)
     }
 
-    /// Fails where the program of an agent is missing: it may have been removed since the run began.
-    fn check_started(&self, finished: &Finished, phase: Phase) -> Result<(), DriveError> {
+    /// Fails where the program of an agent is missing, which may have been removed since the run began, or where its
+    /// client cannot work. Neither is a failure of the item.
+    fn check_agent(&self, finished: &Finished, order: &Order<'_>) -> Result<(), DriveError> {
         match &finished.ending {
             Ending::NeverStarted(why) if why.obstacle == Obstacle::Program => {
-                Err(agent_missing(&self.run.loaded, phase, why.message.clone()))
+                Err(agent_missing(&self.run.loaded, order.phase, why.message.clone()))
             }
-            _ => Ok(()),
+            _ => match client_error(finished, order.backend) {
+                Some(error) if error.class != ErrorClass::Other => {
+                    Err(DriveError::Client { client: order.backend.command.clone(), error })
+                }
+                _ => Ok(()),
+            },
         }
     }
 
@@ -526,13 +547,15 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
     fn record_end(
         &self,
         finished: &Finished,
+        order: &Order<'_>,
         records: impl FnOnce(&Heading) -> Vec<Record>,
     ) -> Result<(), DriveError> {
         if finished.exit_code() != 0 && !finished.timed_out() {
             check_room(&self.dir, "")?;
         }
         self.run.append(self.iteration, |heading| {
-            let usage = usage(finished).map(|usage| usage.record(heading));
+            let usage = usage(finished, order.backend, order.phase.name());
+            let usage = usage.map(|usage| usage.record(heading));
             usage.into_iter().chain(records(heading)).collect()
         })
     }

@@ -1,0 +1,268 @@
+//! What the harness knows about a client: the command line for unattended use, its state and its credentials.
+
+use super::Stream;
+use super::{claude, codex, gemini, opencode, pi};
+
+/// A client, as data.
+#[derive(Debug)]
+pub struct Adapter {
+    pub stream: Stream,
+    /// Its name for people.
+    pub title: &'static str,
+    pub program: &'static str,
+    /// The version that the tests run.
+    pub tested: &'static str,
+    /// What it can do, besides working.
+    pub offers: &'static [&'static str],
+    /// The subcommand that runs one prompt.
+    pub(super) subcommand: Option<&'static str>,
+    /// Without these it asks for permissions or opens a window.
+    pub(super) unattended: &'static [Flag],
+    /// With these it prints the stream that is decoded.
+    pub(super) streaming: &'static [Flag],
+    pub(super) model: Flag,
+    /// The last argument if the prompt is on standard input.
+    pub(super) stdin: Option<&'static str>,
+    pub(super) refused: &'static [Refused],
+    /// Added to its environment.
+    pub env: &'static [(&'static str, &'static str)],
+    /// The directories that it writes for itself, outside of the project.
+    pub state: &'static [StateDir],
+    pub credentials: Credentials,
+}
+
+/// Arguments that are added unless the user decides the same thing with another flag.
+#[derive(Debug)]
+pub(super) struct Flag {
+    pub(super) add: &'static [&'static str],
+    /// Flags that make it superfluous, besides its own first word.
+    pub(super) unless: &'static [&'static str],
+}
+
+/// A flag that does not work unattended.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) flags: &'static [&'static str],
+    /// Only with these values; empty means with any.
+    pub(super) values: &'static [&'static str],
+    pub(super) why: &'static str,
+}
+
+/// A directory: `below` the directory in `variable`, or else `usual` below the home directory.
+#[derive(Debug)]
+pub struct StateDir {
+    pub variable: &'static str,
+    pub below: &'static str,
+    pub usual: &'static str,
+}
+
+/// Where a client finds its credentials.
+#[derive(Debug)]
+pub struct Credentials {
+    /// Variables, each of which is a credential or selects another provider.
+    pub variables: &'static [&'static str],
+    /// Whether any variable whose name ends in `_API_KEY` is one too.
+    pub any_api_key: bool,
+    /// Files in its first state directory, each with words of which one has to occur; without words, any content but
+    /// an empty object counts.
+    pub files: &'static [(&'static str, &'static [&'static str])],
+    pub advice: &'static str,
+}
+
+/// Arguments with which a client cannot run unattended.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{program} cannot run unattended with '{argument}': {why}")]
+pub struct BadArgument {
+    pub program: &'static str,
+    pub argument: String,
+    pub why: String,
+}
+
+impl Adapter {
+    pub const ALL: [&'static Adapter; 5] =
+        [&claude::ADAPTER, &codex::ADAPTER, &gemini::ADAPTER, &opencode::ADAPTER, &pi::ADAPTER];
+
+    pub fn of(stream: Stream) -> Option<&'static Adapter> {
+        Adapter::ALL.into_iter().find(|adapter| adapter.stream == stream)
+    }
+
+    /// The adapter of a program by its name or path.
+    pub fn by_program(program: &str) -> Option<&'static Adapter> {
+        let name = program.rsplit('/').next().unwrap_or(program);
+        Adapter::ALL.into_iter().find(|adapter| adapter.program == name)
+    }
+
+    /// What the client prints with these arguments: its stream, unless they ask for another format.
+    pub fn prints(&self, given: &[String]) -> Stream {
+        let is_other = self.streaming.iter().any(|flag| {
+            let [name, format, ..] = flag.add else { return false };
+            let names = [name].into_iter().chain(flag.unless);
+            let chosen = names.filter_map(|name| value_of(name, given)).next_back();
+            chosen.is_some_and(|chosen| chosen != *format && chosen != "json")
+        });
+        if is_other { Stream::Plain } else { self.stream }
+    }
+
+    /// Whether these arguments ask for the stream.
+    pub fn is_asked_to_stream(&self, given: &[String]) -> bool {
+        self.streaming.first().is_some_and(|flag| flag.is_in(given))
+    }
+
+    /// The whole command line: what the user gave, and what is missing in it.
+    pub fn arguments(
+        &self,
+        given: &[String],
+        model: Option<&str>,
+        output: Stream,
+    ) -> Result<Vec<String>, BadArgument> {
+        self.check(given)?;
+        let streaming = if output == self.stream { self.streaming } else { &[] };
+        let missing = self.unattended.iter().chain(streaming).filter(|flag| !flag.is_in(given));
+        let mut arguments: Vec<String> = self.subcommand.map(str::to_owned).into_iter().collect();
+        arguments.extend(missing.flat_map(|flag| flag.add).map(|word| (*word).to_owned()));
+        if let Some(model) = model.filter(|_| !self.model.is_in(given)) {
+            arguments.extend(self.model.add.iter().map(|word| (*word).to_owned()));
+            arguments.push(model.to_owned());
+        }
+        let is_own = |word: &&String| {
+            Some(word.as_str()) != self.subcommand && Some(word.as_str()) != self.stdin
+        };
+        arguments.extend(given.iter().filter(is_own).cloned());
+        Ok(arguments)
+    }
+
+    /// The last argument if the prompt is on standard input.
+    pub fn stdin_argument(&self) -> Option<&'static str> {
+        self.stdin
+    }
+
+    fn check(&self, given: &[String]) -> Result<(), BadArgument> {
+        let bad = |argument: String, why: String| {
+            Err(BadArgument { program: self.program, argument, why })
+        };
+        if let (Some(subcommand), Some(first)) = (self.subcommand, given.first())
+            && !first.starts_with('-')
+            && first != subcommand
+        {
+            let why = format!("only `{} {subcommand}` runs a prompt", self.program);
+            return bad(first.clone(), why);
+        }
+        for Refused { flags, values, why } in self.refused {
+            for flag in *flags {
+                let Some(value) = value_of(flag, given) else { continue };
+                if values.is_empty() {
+                    return bad((*flag).to_owned(), (*why).to_owned());
+                }
+                if values.contains(&value) {
+                    return bad(format!("{flag} {value}"), (*why).to_owned());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Flag {
+    fn is_in(&self, given: &[String]) -> bool {
+        let names = self.add.first().into_iter().chain(self.unless);
+        names.into_iter().any(|name| value_of(name, given).is_some())
+    }
+}
+
+/// The value of a flag, as in `--flag value` or `--flag=value`; empty if it is the last word, `None` if it is not given.
+fn value_of<'g>(flag: &str, given: &'g [String]) -> Option<&'g str> {
+    given.iter().enumerate().find_map(|(at, word)| match word.strip_prefix(flag)? {
+        "" => Some(given.get(at + 1).map_or("", String::as_str)),
+        rest => rest.strip_prefix('='),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The command line for arguments, with the output that they lead to.
+    fn line(command: &str, model: Option<&str>) -> String {
+        let mut words = command.split(' ').map(str::to_owned);
+        let adapter = Adapter::by_program(&words.next().unwrap()).unwrap();
+        let given: Vec<String> = words.collect();
+        let output = adapter.prints(&given);
+        match adapter.arguments(&given, model, output) {
+            Ok(arguments) => format!("{} {} -> {output}", adapter.program, arguments.join(" ")),
+            Err(bad) => bad.to_string(),
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_added_and_what_the_user_gave_is_kept() {
+        let lines = [
+            "claude",
+            "claude --model opus",
+            "claude -p --output-format json",
+            "claude --output-format=text",
+            "claude --permission-mode dontAsk --allowedTools Bash",
+            "/opt/bin/codex",
+            "codex -m gpt-5.5 exec --json -",
+            "codex -s workspace-write",
+            "gemini -y",
+            "gemini --output-format text",
+            "opencode run --agent build",
+            "opencode --format default",
+            "pi --provider x",
+            "pi --mode text",
+        ];
+        insta::assert_snapshot!(lines.map(|command| line(command, None)).join("\n"), @r"
+        claude -p --dangerously-skip-permissions --output-format stream-json --verbose -> claude
+        claude -p --dangerously-skip-permissions --output-format stream-json --verbose --model opus -> claude
+        claude --dangerously-skip-permissions --verbose -p --output-format json -> claude
+        claude -p --dangerously-skip-permissions --output-format=text -> plain
+        claude -p --output-format stream-json --verbose --permission-mode dontAsk --allowedTools Bash -> claude
+        codex exec --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox --config=allow_login_shell=false --json -> codex
+        codex exec --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox --config=allow_login_shell=false -m gpt-5.5 --json -> codex
+        codex exec --skip-git-repo-check --config=allow_login_shell=false --json -s workspace-write -> codex
+        gemini -o stream-json -y -> gemini
+        gemini --approval-mode yolo --output-format text -> plain
+        opencode run --auto --format json --agent build -> opencode
+        opencode run --auto --format default -> plain
+        pi -p --mode json --provider x -> pi
+        pi -p --mode text -> plain
+        ");
+    }
+
+    #[test]
+    fn a_model_is_passed_unless_the_user_gave_one() {
+        let lines = ["claude", "claude --model=opus", "codex", "gemini", "opencode", "pi"];
+        insta::assert_snapshot!(lines.map(|command| line(command, Some("m"))).join("\n"), @r"
+        claude -p --dangerously-skip-permissions --output-format stream-json --verbose --model m -> claude
+        claude -p --dangerously-skip-permissions --output-format stream-json --verbose --model=opus -> claude
+        codex exec --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox --config=allow_login_shell=false --json -m m -> codex
+        gemini --approval-mode yolo -o stream-json -m m -> gemini
+        opencode run --auto --format json -m m -> opencode
+        pi -p --mode json --model m -> pi
+        ");
+    }
+
+    #[test]
+    fn flags_that_need_a_person_are_refused() {
+        let lines = [
+            "claude --permission-mode plan",
+            "claude --input-format stream-json",
+            "codex login",
+            "codex -a on-request",
+            "gemini -i hello",
+            "gemini --approval-mode=default",
+            "opencode serve",
+            "pi --mode rpc",
+        ];
+        insta::assert_snapshot!(lines.map(|command| line(command, None)).join("\n"), @r"
+        claude cannot run unattended with '--permission-mode plan': it would deny the tools that the agent needs; use dontAsk with --allowedTools
+        claude cannot run unattended with '--input-format stream-json': the prompt is plain text on standard input
+        codex cannot run unattended with 'login': only `codex exec` runs a prompt
+        codex cannot run unattended with '-a on-request': it would wait for an approval
+        gemini cannot run unattended with '-i': it would wait for more input
+        gemini cannot run unattended with '--approval-mode default': it would have no shell, so it could not report events
+        opencode cannot run unattended with 'serve': only `opencode run` runs a prompt
+        pi cannot run unattended with '--mode rpc': it would wait for requests on standard input
+        ");
+    }
+}
