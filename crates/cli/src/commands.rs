@@ -1,5 +1,6 @@
 //! One file a command, with its arguments and what it does.
 
+pub(crate) mod acp;
 pub(crate) mod agents;
 pub(crate) mod args;
 pub(crate) mod chain;
@@ -61,5 +62,6 @@ pub(crate) fn run(args: Args, world: &World) -> Result<(), Failure> {
         Command::Man(args) => man::run(&args),
         Command::Script(args) => script::run(&args, world),
         Command::Replay(args) => replay::run(&args, world),
+        Command::Acp(args) => acp::run(&args, world),
     }
 }
