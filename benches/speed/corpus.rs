@@ -5,8 +5,8 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use autoloop_core::record::{
-    BackendFinish, BackendStart, Heading, IterationFinish, IterationStart, LoopComplete, LoopStart,
-    LoopStop, Record, Seconds, print,
+    Amount, BackendFinish, BackendStart, Heading, IterationFinish, IterationStart, LoopComplete,
+    LoopStart, LoopStop, Record, print,
 };
 use autoloop_core::timestamp::Timestamp;
 use autoloop_core::topic::Topic;
@@ -178,7 +178,7 @@ impl Chronicle {
             ..BackendFinish::default()
         };
         out.put(&finish.record(&self.heading(number)))?;
-        let elapsed_s = Some(Seconds(20 + self.dice.below(400)));
+        let elapsed_s = Some(Amount(20 + self.dice.below(400)));
         let end = IterationFinish {
             exit_code: exit_code.into(),
             timed_out: Some(timed_out),
@@ -208,7 +208,7 @@ impl Chronicle {
                 let (_, event) = *self.dice.pick(&ROLES);
                 self.event(event, number, out)?;
             }
-            let elapsed_s = Some(Seconds(self.dice.below(400)));
+            let elapsed_s = Some(Amount(self.dice.below(400)));
             out.put(&IterationFinish { elapsed_s, ..IterationFinish::default() }.record(&heading))?;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! One file a command, with its arguments and what it does.
+//! One module per command, with its arguments.
 
 pub(crate) mod acp;
 pub(crate) mod agents;
@@ -9,18 +9,15 @@ pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod emit;
-mod failures;
 pub(crate) mod init;
 pub(crate) mod inspect;
 pub(crate) mod journal;
-mod listing;
 pub(crate) mod loops;
 pub(crate) mod man;
 pub(crate) mod memory;
 pub(crate) mod presets;
 mod progress;
 pub(crate) mod replay;
-mod resume;
 pub(crate) mod review;
 pub(crate) mod run;
 pub(crate) mod script;
@@ -29,15 +26,15 @@ pub(crate) mod settings;
 pub(crate) mod shim;
 pub(crate) mod slots;
 pub(crate) mod tasks;
-pub(crate) mod version;
 pub(crate) mod watch;
+
+use std::io::{self, Write};
 
 use autoloop_runtime::world::World;
 
 use self::args::{Args, Command};
 use crate::failure::Failure;
 
-/// Does what was asked for.
 pub(crate) fn run(args: Args, world: &World) -> Result<(), Failure> {
     match args.command {
         Command::Run(args) => run::run(&args, world),
@@ -57,7 +54,7 @@ pub(crate) fn run(args: Args, world: &World) -> Result<(), Failure> {
         Command::Slots(args) => slots::run(&args, world),
         Command::Doctor(args) => doctor::run(&args, world),
         Command::Demo(args) => demo::run(&args, world),
-        Command::Version(args) => version::run(&args),
+        Command::Version => Ok(writeln!(io::stdout(), "autoloop {}", env!("CARGO_PKG_VERSION"))?),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
         Command::Script(args) => script::run(&args, world),

@@ -1,4 +1,4 @@
-//! Problems with settings, shown as rustc shows its own: the line, underlined, and what to do.
+//! Problems of settings, printed like those of rustc: the line, underlined, with a hint.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -11,35 +11,37 @@ use crate::failure::Failure;
 use crate::style::Color;
 use crate::terminal;
 
-/// Shows problems on standard error.
+/// Prints problems on standard error.
 pub(crate) fn show(problems: &[Problem]) {
     let stderr = io::stderr();
     let text = render(problems, Color::of(&stderr));
-    // Standard error may be closed; the exit code still tells.
+    // Standard error may be closed; the exit code is returned nevertheless.
     let _ = stderr.lock().write_all(text.as_bytes());
 }
 
-/// Shows what is wrong with a project, and gives the failure that it is.
-pub(crate) fn refuse(error: LoadError) -> Failure {
-    let failure = Failure::usage(error.to_string());
-    match error {
-        LoadError::Problems(problems) => {
-            show(&problems);
-            let errors = problems.iter().filter(|problem| problem.is_error()).count();
-            Failure::usage(match errors {
-                1 => "the settings cannot be used because of this error".to_owned(),
-                many => format!("the settings cannot be used because of these {many} errors"),
-            })
+/// Prints the problems of a project, and makes a failure of them.
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Self {
+        let failure = Failure::usage(error.to_string());
+        match error {
+            LoadError::Problems(problems) => {
+                show(&problems);
+                Failure::usage(match problems.iter().filter(|problem| problem.is_error()).count() {
+                    1 => "the settings cannot be used because of this error".to_owned(),
+                    many => format!("the settings cannot be used because of these {many} errors"),
+                })
+            }
+            LoadError::NoDirectory(_) => {
+                failure.hint("name the directory that contains autoloops.toml")
+            }
+            LoadError::Missing { .. } => failure.hint("write the file, or remove its name"),
+            LoadError::BadVariable { .. } => failure.hint("set it to plain text, or unset it"),
+            LoadError::Unreadable { .. } | LoadError::BadPreset(_) => failure,
         }
-        LoadError::NoDirectory(_) => failure.hint("name the directory that holds autoloops.toml"),
-        LoadError::Missing { .. } => failure.hint("write the file, or take its name out"),
-        LoadError::BadVariable { .. } => failure.hint("set it to plain text, or unset it"),
-        LoadError::Unreadable { .. } | LoadError::BadPreset(_) => failure,
     }
 }
 
-/// All problems, one after another.
-pub(crate) fn render(problems: &[Problem], color: Color) -> String {
+fn render(problems: &[Problem], color: Color) -> String {
     let renderer = match color {
         Color::Yes => Renderer::styled(),
         Color::No => Renderer::plain(),
@@ -65,42 +67,37 @@ fn render_one(problem: &Problem, renderer: &Renderer) -> String {
     renderer.render(&[group.elements(hint.map(|hint| Level::HELP.message(hint)))])
 }
 
-/// The lines that a problem is about, made harmless.
+/// The line of a problem, without control characters.
 ///
-/// A control character is replaced by one that takes more bytes, so the marked part is followed
-/// through the replacement.
+/// The replacement of a control character has more bytes, so the span is computed after the replacement.
 struct Excerpt {
     text: String,
     span: Range<usize>,
 }
 
 impl Excerpt {
-    /// As many bytes of one line as a terminal could show.
+    /// Maximum number of bytes before, in and after the span.
     const LONGEST: usize = 4 * 1024;
 
     fn of(problem: &Problem) -> Excerpt {
         let Problem { text, span, .. } = problem;
         let line_start = text[..span.start].rfind('\n').map_or(0, |at| at + 1);
-        // One line is enough: what goes on for several is recognised by the first.
+        // The first line is enough to recognise a value of several lines.
         let line_end = text[span.start..].find('\n').map_or(text.len(), |at| span.start + at);
         let end = span.end.clamp(span.start, line_end);
         let start = floor(text, line_start.max(span.start.saturating_sub(Self::LONGEST)));
         let end = floor(text, end.min(span.start + Self::LONGEST));
         let line_end = floor(text, line_end.min(end + Self::LONGEST));
 
-        let before = visible(&text[start..span.start]);
-        let marked = visible(&text[span.start..end]);
-        let behind = visible(text[end..line_end].trim_end_matches('\r'));
+        let before = terminal::harmless(&text[start..span.start]);
+        let marked = terminal::harmless(&text[span.start..end]);
+        let behind = terminal::harmless(text[end..line_end].trim_end_matches('\r'));
         let span = before.len()..before.len() + marked.len();
-        Excerpt { text: before + &marked + &behind, span }
+        Excerpt { text: format!("{before}{marked}{behind}"), span }
     }
 }
 
-fn visible(text: &str) -> String {
-    terminal::harmless(text).into_owned()
-}
-
-/// The place, or the last one before it where a character begins.
+/// The last character boundary at or before this byte.
 fn floor(text: &str, at: usize) -> usize {
     (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }

@@ -1,32 +1,40 @@
-//! How a command fails: the kind decides the exit code, hints say what to do next.
+//! Failures of commands: the kind decides the exit code, and hints contain what to do next.
 
 use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use autoloop_core::coordinator::Kind as Coordinator;
 use autoloop_core::run_id::BadRunId;
+use autoloop_runtime::drive::DriveError;
 use autoloop_runtime::failure::{self, FailureKind};
 use autoloop_runtime::journal::{AppendError, ReadError};
+use autoloop_runtime::launch::LaunchError;
+use autoloop_runtime::queue::QueueError;
+use autoloop_runtime::runs::LookupError;
 
 use crate::style::{Color, Tone};
 use crate::terminal;
 
-/// What went wrong, as far as the caller of the program is concerned.
+/// The maximum number of ids that a hint lists.
+const MAX_IDS: usize = 10;
+const BUSY: &str = "wait for it, or end that process; the journal shows its progress";
+const WRITABLE: &str = "make the state directory writable";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// It was tried, and did not work out.
     Failed,
-    /// The command line, the environment or a settings file cannot be meant as written.
+    /// The command line, the environment or a settings file is invalid.
     Usage,
-    /// The protocol does not allow it, and trying the same again will not change that.
+    /// The protocol does not allow it; a retry fails too.
     Refused,
-    /// Another process is at it.
+    /// Another process holds the lock.
     Busy,
-    /// It was ended by a signal.
+    /// Ended by this signal.
     Interrupted(u8),
-    /// This program is wrong.
+    /// A defect of this program.
     Bug,
-    /// Whoever reads our output has stopped reading. Nobody is left to be told.
+    /// The reader of the output closed it, so nothing is printed.
     Unread,
 }
 
@@ -46,7 +54,6 @@ impl Kind {
     }
 }
 
-/// A command that did not do what it was asked to.
 #[derive(Debug)]
 pub(crate) struct Failure {
     kind: Kind,
@@ -67,26 +74,34 @@ impl Failure {
         Failure::new(Kind::Usage, message)
     }
 
-    /// After a panic, whose message is on standard error already.
+    /// The failure after a panic, whose message is on standard error already.
     pub(crate) fn bug() -> Self {
-        Failure::new(Kind::Bug, "this is a bug in autoloop, not in what you did")
-            .hint("please report it, with the lines above; the journal is as it was")
+        Failure::new(Kind::Bug, "this is a bug in autoloop")
+            .hint("report it with the lines above; the journal is intact")
     }
 
-    /// What happened, without the hints.
+    /// The message without the hints.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
 
-    /// What sort of failure it is.
     pub(crate) fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Adds what could be done about it.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
+    }
+
+    pub(crate) fn maybe_hint(mut self, hint: Option<String>) -> Self {
+        self.hints.extend(hint);
+        self
+    }
+
+    /// Adds the name that was probably meant, or another hint where none is similar.
+    pub(crate) fn did_you_mean(self, name: Option<&str>, otherwise: &str) -> Self {
+        self.hint(name.map_or_else(|| otherwise.to_owned(), did_you_mean))
     }
 
     fn rendered(&self, color: Color) -> String {
@@ -99,12 +114,12 @@ impl Failure {
         text
     }
 
-    /// Tells the user, and gives the exit code.
+    /// Prints the failure and returns its exit code.
     pub(crate) fn report(&self) -> ExitCode {
         if self.kind != Kind::Unread {
-            // Standard error may be closed; the exit code still tells.
             let stderr = io::stderr();
             let text = self.rendered(Color::of(&stderr));
+            // Standard error may be closed; the exit code is returned nevertheless.
             let _ = stderr.lock().write_all(text.as_bytes());
         }
         ExitCode::from(self.kind.code())
@@ -142,6 +157,12 @@ impl From<ReadError> for Failure {
     }
 }
 
+impl From<QueueError> for Failure {
+    fn from(error: QueueError) -> Self {
+        failure::Failure::from(error).into()
+    }
+}
+
 impl From<BadRunId> for Failure {
     fn from(error: BadRunId) -> Self {
         Failure::usage(error.to_string())
@@ -152,8 +173,147 @@ impl From<BadRunId> for Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => Failure::new(Kind::Unread, "nobody reads the output"),
+            io::ErrorKind::BrokenPipe => Failure::new(Kind::Unread, "the output was closed"),
             _ => Failure::failed(format!("cannot write to standard output: {error}")),
+        }
+    }
+}
+
+impl From<DriveError> for Failure {
+    fn from(error: DriveError) -> Self {
+        let message = error.to_string();
+        match error {
+            DriveError::Launch(error) => error.into(),
+            DriveError::Load(error) => error.into(),
+            DriveError::Append(error) => error.into(),
+            DriveError::Queue(error) => error.into(),
+            DriveError::Read(error @ ReadError::Changed { .. }) => Failure::from(error)
+                .hint("another process truncated, replaced or edited the journal during the run"),
+            DriveError::Read(error) => error.into(),
+            DriveError::Step { number, source } => {
+                Failure::from(*source).hint(format!("this is step {number}"))
+            }
+            DriveError::Busy { .. } => {
+                Failure::new(Kind::Busy, message).hint(BUSY)
+            }
+            DriveError::Client { error, .. } => Failure::failed(message)
+                .maybe_hint(error.class.advice().map(str::to_owned))
+                .hint("resume the run with --resume once the client works again"),
+            DriveError::Sandbox(_) => Failure::usage(message).hint(
+                "set review.sandbox = \"auto\" to restore what a reviewer changes, or turn reviews off",
+            ),
+            DriveError::NoTrees(_) => Failure::usage(message)
+                .hint("set parallel.isolation = \"shared\" to run branches in the project itself"),
+            DriveError::NoWorktrees(_) => Failure::usage(message)
+                .hint("pass `--isolation shared` to run all slots in the project itself"),
+            DriveError::OtherSource { ref began, .. } => Failure::usage(message).hint(format!(
+                "pass `--source {}`, or start a new run with `autoloop slots`",
+                began.to_string().escape_debug()
+            )),
+            DriveError::BadRunId(_) => Failure::usage(message),
+            DriveError::Git(_) | DriveError::Write { .. } | DriveError::NoRoom(_)
+                if error.is_full_disk() =>
+            {
+                Failure::failed(message).hint("make room on the disk")
+            }
+            DriveError::Write { .. } => Failure::failed(message).hint(WRITABLE),
+            DriveError::Git(_) | DriveError::NoRoom(_) => Failure::failed(message),
+        }
+    }
+}
+
+impl From<LaunchError> for Failure {
+    fn from(error: LaunchError) -> Self {
+        let kind = match &error {
+            LaunchError::Running { .. } => Kind::Busy,
+            error if error.is_usage() => Kind::Usage,
+            _ => Kind::Failed,
+        };
+        let failure = Failure::new(kind, error.to_string());
+        match error {
+            LaunchError::Load(error) => error.into(),
+            LaunchError::Lookup { kind, source } => Failure::from(source).hint(begin(kind)),
+            LaunchError::UnknownPreset { meant, .. } => failure
+                .maybe_hint(meant.as_deref().map(did_you_mean))
+                .hint("list the presets with `autoloop presets`, or name the directory of a loop"),
+            LaunchError::NoLoop(_) => failure
+                .hint("name the directory of a loop, or a preset that `autoloop presets` lists"),
+            LaunchError::PresetTooLarge(_) => {
+                failure.hint("move files that are not part of the loop to another directory")
+            }
+            LaunchError::NoAgent { .. } => failure.hint(
+                "install it, put its directory on PATH, make it executable, or name another agent",
+            ),
+            LaunchError::Copy { .. } => failure.hint(WRITABLE),
+            LaunchError::PresetGone { preset, .. } => {
+                failure.hint(format!("start a new run with `autoloop run -p {preset} …`"))
+            }
+            LaunchError::OtherKind { id, found, .. } => {
+                failure.hint(format!("resume it with `{}`", found.resume_command(&id)))
+            }
+            LaunchError::Running { .. } => failure.hint(BUSY),
+            LaunchError::NothingToResume { kind, .. } | LaunchError::Completed { kind, .. } => {
+                failure.hint(begin(kind))
+            }
+            LaunchError::Unproven { kind, run, key_dir } => {
+                let writable = key_dir.map(|dir| {
+                    let dir = dir.display();
+                    format!("make {dir} writable: the key that proves them is kept there")
+                });
+                let resume = kind.resume_command(&run);
+                failure
+                    .maybe_hint(writable)
+                    .hint(format!("trust them as they are with `{resume} --trust-journal`"))
+            }
+            LaunchError::UnknownChain { meant, .. } => failure.did_you_mean(
+                meant.as_deref(),
+                "list the chains with `autoloop chain list`, or name steps with `autoloop run --chain a,b`",
+            ),
+            LaunchError::StepsChanged { .. } => {
+                failure.hint("restore the steps in chains.toml, or start a new chain")
+            }
+            LaunchError::PartOfRun { parent, .. } => failure.hint(format!(
+                "resume both with `autoloop run --resume={parent}`, unless the run completed"
+            )),
+            LaunchError::Steps(_)
+            | LaunchError::NoStep(_)
+            | LaunchError::ChainsOff
+            | LaunchError::NotFound { .. }
+            | LaunchError::NoObjective(_) => failure,
+        }
+    }
+}
+
+fn did_you_mean(name: &str) -> String {
+    format!("did you mean '{name}'?")
+}
+
+fn begin(kind: Coordinator) -> &'static str {
+    match kind {
+        Coordinator::Loop => "start a new run with `autoloop run DIR`",
+        Coordinator::Chain => "start a new chain with `autoloop chain run NAME`",
+        Coordinator::Slots => "start a new run with `autoloop slots`",
+    }
+}
+
+impl From<LookupError> for Failure {
+    fn from(error: LookupError) -> Self {
+        let failure = Failure::failed(error.to_string());
+        match error {
+            LookupError::Unknown { meant, .. } => {
+                failure.did_you_mean(meant.as_deref(), "list all runs with `autoloop loops --all`")
+            }
+            LookupError::Read(error) => error.into(),
+            LookupError::Empty { .. } => failure.hint(begin(Coordinator::Loop)),
+            LookupError::Ambiguous { ids, .. } => {
+                let more = match ids.len().saturating_sub(MAX_IDS) {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                let shown = ids[..ids.len().min(MAX_IDS)].join(", ");
+                Failure { kind: Kind::Usage, ..failure }
+                    .hint(format!("name one of them: {shown}{more}"))
+            }
         }
     }
 }

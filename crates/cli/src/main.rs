@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         if let Some(done) = commands::shim::run_if_asked(std::env::args_os()) {
             return done;
         }
-        take_size_limits_as_errors()?;
+        handle_file_size_limits()?;
         commands::run(commands::args::read()?, &World::real())
     };
     match std::panic::catch_unwind(run) {
@@ -32,11 +32,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// A limit on the size of files would kill us in the middle of a record; as an error it can be told
-/// and cleaned up after.
-fn take_size_limits_as_errors() -> Result<(), Failure> {
-    let noticed = std::sync::Arc::default();
-    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, noticed)
+/// Handles SIGXFSZ, which would otherwise end the process in the middle of a record. With a handler, the write fails
+/// with an error that is reported and cleaned up after.
+fn handle_file_size_limits() -> Result<(), Failure> {
+    let received = std::sync::Arc::default();
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, received)
         .map(|_| ())
-        .map_err(|error| Failure::failed(format!("cannot prepare for signals: {error}")))
+        .map_err(|error| Failure::failed(format!("cannot handle signals: {error}")))
 }

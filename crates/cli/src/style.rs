@@ -1,17 +1,15 @@
-//! Colours, for a stream whose reader wants them.
+//! Colours of output.
 
 use anstream::stream::RawStream;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 
-/// Whether escape sequences for colours are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Color {
     Yes,
     No,
 }
 
-/// What a colour tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Good,
@@ -24,8 +22,7 @@ pub(crate) enum Tone {
 }
 
 impl Color {
-    /// A terminal gets colours, and nothing else does. `NO_COLOR`, `CLICOLOR_FORCE`, `CLICOLOR` and `TERM=dumb`
-    /// mean what they mean to other programs.
+    /// Only a terminal gets colours, unless `NO_COLOR`, `CLICOLOR_FORCE`, `CLICOLOR` or `TERM=dumb` change that.
     pub(crate) fn of(stream: &impl RawStream) -> Color {
         match AutoStream::choice(stream) {
             ColorChoice::Never => Color::No,
@@ -33,7 +30,7 @@ impl Color {
         }
     }
 
-    /// The text in the colour of a tone. It must not contain control characters of others.
+    /// Colours a text, which must not contain control characters.
     pub(crate) fn paint(self, tone: Tone, text: &str) -> String {
         let style = tone.style();
         match self {

@@ -1,8 +1,7 @@
-//! What may be shown to a person.
+//! Printing text that other programs wrote.
 //!
-//! Journals hold what agents print, and agents print what they read. A terminal obeys escape
-//! sequences in it: they can set its title, write to the clipboard or hide lines. So nothing that
-//! came from outside reaches a terminal with a control character in it.
+//! Journals contain the output of agents, and agents print what they read. Escape sequences in it can set the title of
+//! a terminal, write to its clipboard or hide lines. So no control character from outside is printed.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -13,12 +12,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::style::Color;
 
-/// Prints a text without harm to a terminal, which may stand behind a pipe or show a file later.
+/// Prints a text without control characters: a terminal may be behind a pipe, or show a file later.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     io::stdout().write_all(harmless(text).as_bytes())
 }
 
-/// Prints a text that may be coloured: then its parts were made harmless before they were painted.
+/// Prints a text that may be coloured. Where it is, the caller replaced control characters before.
 pub(crate) fn print_painted(text: &str, color: Color) -> io::Result<()> {
     match color {
         Color::Yes => io::stdout().write_all(text.as_bytes()),
@@ -26,20 +25,23 @@ pub(crate) fn print_painted(text: &str, color: Color) -> io::Result<()> {
     }
 }
 
-/// Fails when nobody reads the output any more. Whoever waits for something to print would otherwise find
-/// out only when it has come.
+/// Prints a note on standard error, which may be closed.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "autoloop: {}", harmless(text));
+}
+
+/// Fails when the output was closed. A command that waits would otherwise notice only with its next line.
 pub(crate) fn ensure_read() -> io::Result<()> {
     let stdout = io::stdout();
     let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
-    let told = poll(&mut fds, Some(&Timespec::default()));
-    match told.is_ok() && fds[0].revents().contains(PollFlags::ERR) {
+    let polled = poll(&mut fds, Some(&Timespec::default()));
+    match polled.is_ok() && fds[0].revents().contains(PollFlags::ERR) {
         true => Err(io::ErrorKind::BrokenPipe.into()),
         false => Ok(()),
     }
 }
 
-/// The text with every control character replaced but tabs and the ends of lines, and every mark that has
-/// what follows be read in another direction.
+/// Replaces all control characters but tabs and line ends, and marks that change the direction of a text.
 pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
     let is_harmful = |c: char| is_obeyed(c) && c != '\n' && c != '\t';
     if !text.contains(is_harmful) {
@@ -48,7 +50,7 @@ pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
     let mut characters = text.chars().peekable();
     let mut harmless = String::with_capacity(text.len());
     while let Some(character) = characters.next() {
-        // Tables for other programs end their lines with both.
+        // CSV ends its lines with both.
         let ends_line = character == '\r' && characters.peek() == Some(&'\n');
         let shown = if is_harmful(character) && !ends_line { '\u{fffd}' } else { character };
         harmless.push(shown);
@@ -60,7 +62,7 @@ pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
 pub(crate) fn one_line(text: &str, width: usize) -> String {
     let (mut line, mut left) = (String::new(), width);
     for c in text.chars().map(|c| if is_obeyed(c) { ' ' } else { c }) {
-        // A mark that takes no column counts as well: there may be any number of them.
+        // A mark without width counts as one column, because there may be any number of them.
         let taken = table::width(c.encode_utf8(&mut [0; 4])).max(1);
         if taken > left {
             if left == 0 {
@@ -73,6 +75,11 @@ pub(crate) fn one_line(text: &str, width: usize) -> String {
         line.push(c);
     }
     line
+}
+
+/// A number and a noun, which gets an `s` unless the number is 1.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Words in lines of at most `width` columns. A word that is wider has a line of its own.

@@ -286,7 +286,7 @@ fn an_invalid_chain_is_refused_before_anything_runs() {
     exit 2
     --- stderr
     autoloop: there is no directory [DIR]/./nowhere
-      hint: name the directory that holds autoloops.toml
+      hint: name the directory that contains autoloops.toml
       hint: this is step 2
     ");
     assert_snapshot!(refused(BOTH, &["chain", "run", "bth"]), @"

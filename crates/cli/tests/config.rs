@@ -210,8 +210,8 @@ fn prints_json() {
     assert_eq!(plain["backend.args"], serde_json::json!(["a,b"]));
     assert_eq!(plain["review.command"], serde_json::Value::Null);
     let explained = json(&["show", "--json", "--explain"]);
-    assert_snapshot!(explained["backend.args"], @r#"{"column":16,"from":"autoloops.toml","layer":"project","line":1,"value":["a,b"]}"#);
-    assert_snapshot!(explained["review.timeout_ms"], @r#"{"layer":"default","value":300000}"#);
+    assert_snapshot!(explained["backend.args"], @r#"{"value":["a,b"],"layer":"project","from":"autoloops.toml","line":1,"column":16}"#);
+    assert_snapshot!(explained["review.timeout_ms"], @r#"{"value":300000,"layer":"default"}"#);
     assert_eq!(plain.as_object().unwrap().len(), explained.as_object().unwrap().len());
 }
 
@@ -364,7 +364,7 @@ fn unreadable_files_are_reported() {
     exit 2
     --- stderr
     autoloop: there is no directory nowhere
-      hint: name the directory that holds autoloops.toml
+      hint: name the directory that contains autoloops.toml
     ");
     assert_snapshot!(stage.run(&["show", "--preset", "../x"]), @"
     exit 2
@@ -376,7 +376,7 @@ fn unreadable_files_are_reported() {
     exit 2
     --- stderr
     autoloop: AUTOLOOP_CONFIG names mine.toml, and there is no such file
-      hint: write the file, or take its name out
+      hint: write the file, or remove its name
     ");
     use std::os::unix::ffi::OsStrExt;
     let mut bytes = stage.command(&["show", ".."]);
@@ -414,15 +414,15 @@ fn names_the_files() {
     --- stdout
     user           ROOT/home/.config/autoloop/config.toml
     project        autoloops.conf
-    user override  ROOT/home/.config/autoloop/overrides/autofix.toml  (not there)
-    repo override  ROOT/repo/.autoloop/overrides/autofix.toml  (not there)
+    user override  ROOT/home/.config/autoloop/overrides/autofix.toml  (missing)
+    repo override  ROOT/repo/.autoloop/overrides/autofix.toml  (missing)
     ");
     let mut outside = stage.command(&["path", "."]);
     outside.current_dir(stage.path("home")).env("AUTOLOOP_CONFIG", "/dev/null");
     assert_snapshot!(stage.told(outside.output().unwrap()), @"
     exit 0
     --- stdout
-    project  autoloops.toml  (not there)
+    project  autoloops.toml  (missing)
     ");
 }
 
@@ -446,12 +446,12 @@ fn the_help_is_written_for_people() {
     --- stdout
     Show the settings of a loop.
 
-    Settings come in layers, and the later one wins: the defaults, your own settings, the project's autoloops.toml, your overrides for this preset, the repository's overrides for it, the variable AUTOLOOP_SET, and the command line.
+    Settings come in layers, and later ones take precedence: the defaults, your own settings, the project's autoloops.toml, your overrides for the preset, the repository's overrides for it, the variable AUTOLOOP_SET, and the command line.
 
     Usage: autoloop config <COMMAND>
 
     Commands:
-      show  Print every setting with its value
+      show  Print all settings with their values
       path  Print the files that settings are read from
       help  Print this message or the help of the given subcommand(s)
 
@@ -462,28 +462,28 @@ fn the_help_is_written_for_people() {
     assert_snapshot!(stage.run(&["show", "--help"]), @"
     exit 0
     --- stdout
-    Print every setting with its value.
+    Print all settings with their values.
 
-    What is printed is a settings file that says the same. Unknown keys and other oddities are told of on standard error; when the settings cannot be used, nothing is printed and the exit code is 2.
+    The output is a settings file with the same meaning. Unknown keys and other problems are reported on standard error; where the settings cannot be used, nothing else is printed.
 
     Usage: autoloop config show [OPTIONS] [DIR]
 
     Arguments:
       [DIR]
-              The project [default: the current one]
+              Project directory [default: the current project]
 
     Options:
       -p, --preset <NAME>
-              The name that the overrides go by [default: that of the directory]
+              Name of the preset in override files [default: the name of DIR]
 
           --explain
-              Say behind each value which layer it came from, and where it stands there
+              Print the layer and the line of each value
 
           --json
-              Print one JSON object, with null for what is not set
+              Print JSON, with null for settings that are not set
 
           --set <KEY=VALUE>
-              Show what the settings would be with this one. Can be given more than once
+              Set any setting; may be repeated
 
       -h, --help
               Print help (see a summary with '-h')
@@ -493,17 +493,17 @@ fn the_help_is_written_for_people() {
     --- stdout
     Print the files that settings are read from.
 
-    One a line, in the order of the layers, with those that are not there marked. A file further down comes before one further up.
+    Prints one per line, in the order of the layers; missing files are marked. Later files take precedence.
 
     Usage: autoloop config path [OPTIONS] [DIR]
 
     Arguments:
       [DIR]
-              The project [default: the current one]
+              Project directory [default: the current project]
 
     Options:
       -p, --preset <NAME>
-              The name that the overrides go by [default: that of the directory]
+              Name of the preset in override files [default: the name of DIR]
 
       -h, --help
               Print help (see a summary with '-h')
@@ -533,4 +533,63 @@ fn the_page_about_settings_tells_the_truth() {
         .filter(|row| !page.lines().any(|line| line == row))
         .collect();
     assert!(missing.is_empty(), "docs/configuration.md lacks:\n{}", missing.join("\n"));
+}
+
+#[cfg(target_os = "linux")]
+mod reads {
+    use std::mem::MaybeUninit;
+    use std::os::fd::OwnedFd;
+    use std::path::Path;
+
+    use autoloop_testkit::Sandbox;
+    use rustix::fs::inotify::{self, ReadFlags, WatchFlags};
+
+    /// Counts how often a file is opened before its mode is changed.
+    struct Opened(OwnedFd);
+
+    impl Opened {
+        fn watch(path: &Path) -> Opened {
+            let watch = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+            // The kernel joins equal events that follow each other, so the end of each reading is watched too.
+            let flags = WatchFlags::OPEN | WatchFlags::CLOSE_NOWRITE | WatchFlags::ATTRIB;
+            inotify::add_watch(&watch, path, flags).unwrap();
+            Opened(watch)
+        }
+
+        fn count(self) -> usize {
+            let mut buffer = [MaybeUninit::uninit(); 64 * 1024];
+            let mut events = inotify::Reader::new(self.0, &mut buffer);
+            let kinds = std::iter::from_fn(|| Some(events.next().ok()?.events()));
+            let kinds: Vec<ReadFlags> = kinds.collect();
+            let agent = kinds.iter().position(|kind| kind.contains(ReadFlags::ATTRIB)).unwrap();
+            kinds[..agent].iter().filter(|kind| kind.contains(ReadFlags::OPEN)).count()
+        }
+    }
+
+    /// The agent of the first iteration marks where the start ends.
+    #[test]
+    fn settings_are_read_once_per_start() {
+        let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
+        let settings =
+            "[event_loop]\nmax_iterations = 1\n[backend]\ncommand = 'sh'\nargs = ['agent.sh']\n";
+        sandbox.write("autoloops.toml", settings);
+        sandbox.write("agent.sh", "chmod 600 \"$AUTOLOOP_PROJECT_DIR/autoloops.toml\"; exit 1\n");
+        assert_eq!(sandbox.run(&["tasks", "add", "one"]).code, Some(0));
+        for (line, starts) in [
+            ("run .", 1),
+            ("run --resume", 1),
+            ("run autofix work", 1),
+            ("run --resume", 1),
+            ("slots --no-review --iterations 1", 1),
+            ("slots --resume --iterations 2", 1),
+            // The chain, and the run of its first step.
+            ("run --chain autofix,autofix work", 2),
+            ("chain run --resume", 2),
+        ] {
+            let opened = Opened::watch(&sandbox.path("autoloops.toml"));
+            let output = sandbox.run(&line.split(' ').collect::<Vec<_>>());
+            assert_eq!(output.code, Some(1), "{line}: {output}");
+            assert_eq!(opened.count(), starts, "{line}");
+        }
+    }
 }

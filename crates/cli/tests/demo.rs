@@ -53,9 +53,9 @@ fn it_tells_what_happened_and_what_shows_it() {
     assert_snapshot!(shown(&sandbox, &output.to_string()), @r"
     exit 0
     --- stdout
-    A git project to throw away:
+    Temporary git project:
       [DIR]/[DEMO]
-    Three scripted agents work in it; nothing leaves this machine.
+    Three scripted agents work in it, without network.
 
     Objective: write slug.sh, which makes file names out of titles
 
@@ -76,28 +76,28 @@ fn it_tells_what_happened_and_what_shows_it() {
 
     The run is complete (completion_event).
 
-    See for yourself
-      what every agent printed:
+    Next commands
+      Show the output of every agent:
         autoloop inspect scratchpad [DIR]/[DEMO]
-      every record, the refusal among them:
+      List all records:
         autoloop inspect journal [DIR]/[DEMO]
-      what the builder was told after it:
+      Show the prompt after the refusal:
         autoloop inspect prompt 3 [DIR]/[DEMO]
-      what the metareview improved:
+      Show the changes of the metareview:
         git -C [DIR]/[DEMO] diff harness.md
-      what the critic remembers:
+      Show the memory of the critic:
         autoloop inspect memory [DIR]/[DEMO]
-      what each turn came to:
+      Show the result of each iteration:
         autoloop inspect metrics [DIR]/[DEMO]
-      whether what they made works:
+      Test the program:
         sh [DIR]/[DEMO]/slug_test.sh
-      the loop once more; change it, if you like:
+      Run the loop again:
         autoloop run [DIR]/[DEMO]
-      the directory is yours to delete:
+      Delete the project:
         rm -r [DIR]/[DEMO]
     ");
     let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
-    let story = output.stdout.split_once("Objective:").unwrap().1.split_once("\nSee").unwrap().0;
+    let story = output.stdout.split_once("Objective:").unwrap().1.split_once("\nNext").unwrap().0;
     assert!(
         fs::read_to_string(readme).unwrap().contains(story),
         "the README shows what is printed"
@@ -114,7 +114,7 @@ fn it_tells_what_happened_and_what_shows_it() {
 /// The commands at the end, as they were printed.
 fn commands(sandbox: &Sandbox, output: &str) -> Vec<String> {
     let here = sandbox.path("").display().to_string();
-    let (_, commands) = output.split_once("See for yourself\n").unwrap();
+    let (_, commands) = output.split_once("Next commands\n").unwrap();
     let commands = commands.lines().filter_map(|line| line.strip_prefix("    "));
     commands.map(|command| command.replace("[DIR]", &here)).collect()
 }
@@ -154,12 +154,7 @@ fn without_git_it_says_so_and_continues() {
     let sandbox = sandbox.env("PATH", "bin");
     let output = sandbox.run(&["demo"]);
     assert_eq!(output.code, Some(0), "{output}");
-    assert!(
-        output.stdout.starts_with(
-            "A project to throw away (git is not installed, so it is a plain directory):\n"
-        ),
-        "{output}"
-    );
+    assert!(output.stdout.starts_with("Temporary project (git is not installed):\n"), "{output}");
     assert!(!output.stdout.contains("git -C"), "{output}");
 }
 
@@ -171,7 +166,7 @@ fn an_unwritable_directory_is_an_error_with_a_hint() {
     assert_snapshot!(format!("{before}[DEMO]{}", &after[8..]), @r"
     exit 1
     --- stderr
-    autoloop: cannot make /proc/[DEMO]: No such file or directory (os error 2)
-      hint: set TMPDIR to a directory that can be written to
+    autoloop: cannot create /proc/[DEMO]: No such file or directory (os error 2)
+      hint: set TMPDIR to a writable directory
     ");
 }

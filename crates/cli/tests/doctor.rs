@@ -409,6 +409,6 @@ fn other_programs_get_json() {
     exit 2
     --- stderr
     autoloop: the project nowhere does not exist
-      hint: name the directory that holds .autoloop
+      hint: name the directory that contains .autoloop
     ");
 }

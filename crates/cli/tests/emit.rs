@@ -377,7 +377,7 @@ fn half_a_character_is_no_text() {
     exit 2
     --- stderr
     autoloop: the payload is not valid UTF-8 from byte 4 on; nothing was stored
-      hint: --file takes a text with such bytes and replaces them
+      hint: pass the text with --file, which replaces such bytes
     ");
     assert!(!sandbox.path(".autoloop").exists());
     let variable = crate::sandbox().env("AUTOLOOP_RUN_ID", half).emit(&["t"]);
@@ -421,11 +421,11 @@ fn each_invalid_payload_file_has_its_own_message() {
     exit 2
     --- stderr
     autoloop: dir is not a regular file
-      hint: write the text to a file first
+      hint: write the text to a regular file first
     exit 2
     --- stderr
     autoloop: pipe is not a regular file
-      hint: write the text to a file first
+      hint: write the text to a regular file first
     exit 2
     --- stderr
     autoloop: cannot read text/x: Not a directory (os error 20)
@@ -436,7 +436,7 @@ fn each_invalid_payload_file_has_its_own_message() {
     exit 2
     --- stderr
     autoloop: the payload is given twice: as words and by --file
-      hint: leave one of them out
+      hint: omit one of them
     ");
     assert!(!sandbox.path(".autoloop").exists());
 }

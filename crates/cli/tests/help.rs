@@ -16,7 +16,7 @@ fn without_arguments_it_prints_help() {
     assert_snapshot!(run(&[]), @"
     exit 2
     --- stderr
-    Runs coding agents in loops that can be trusted
+    Run coding agents in loops that can be trusted
 
     Usage: autoloop <COMMAND>
 
@@ -36,7 +36,7 @@ fn without_arguments_it_prints_help() {
       review       Revert changes of a metareview
       slots        Process a task queue: implement, review and fix each item
       doctor       Check whether loops can run here
-      demo         Watch a whole run with scripted agents, in a project to be thrown away
+      demo         Run a loop with scripted agents in a temporary project
       version      Print the version
       completions  Print the completion script of a shell
       man          Print the manual page of a command
@@ -239,24 +239,24 @@ fn emit_explains_itself() {
     --- stdout
     Append an event to the journal.
 
-    Agents call it to say that something happened: `autoloop emit review.ready "the parser is done"`. The words of the payload are joined by spaces. When it exits with 0, the event is stored and survives a power cut.
+    Agents call it to report a result: `autoloop emit review.ready "the parser is done"`. The words of the payload are joined by spaces. After the command has succeeded, the event survives a power cut.
 
-    The run, the iteration and the journal come from AUTOLOOP_RUN_ID, AUTOLOOP_ITERATION and AUTOLOOP_JOURNAL_FILE, which the harness sets. Without them, the event belongs to the latest run in .autoloop/journal.jsonl. An agent that may not write the journal itself, like a reviewer in its sandbox, is given AUTOLOOP_DOOR: then the harness decides about the event and stores it.
+    The run, the iteration and the journal are taken from AUTOLOOP_RUN_ID, AUTOLOOP_ITERATION and AUTOLOOP_JOURNAL_FILE, which the harness sets. Without them, the event belongs to the latest run in .autoloop/journal.jsonl. An agent that cannot write the journal, like a reviewer in its sandbox, has AUTOLOOP_DOOR instead: a socket of the harness, which checks and stores the event.
 
-    Exits with 3 when the event is not allowed now (AUTOLOOP_ALLOWED_EVENTS) or is one that only the harness may write, with 2 when the topic or the payload cannot be what was meant, and with 1 when the event could not be stored.
+    An event that is not allowed now (AUTOLOOP_ALLOWED_EVENTS), or that only the harness may write, is refused.
 
     Usage: autoloop emit [OPTIONS] <TOPIC> [PAYLOAD]...
 
     Arguments:
       <TOPIC>
-              What happened: a word like `review.ready`
+              Topic of the event, like `review.ready`
 
       [PAYLOAD]...
-              What there is to say about it
+              Payload: a short text
 
     Options:
           --file <FILE>
-              Take the payload from a file, of at most 100 MB
+              Read the payload from FILE, up to 100 MB
 
       -h, --help
               Print help (see a summary with '-h')
@@ -289,8 +289,8 @@ fn inspect_explains_itself() {
               Output format
 
               Possible values:
-              - json: The lines of the journal as they stand
-              - text: A line each: time, run, iteration, topic and what there is to say
+              - json: The lines of the journal, unchanged
+              - text: One line per record: time, run, iteration, topic and payload
               
               [default: text]
 
@@ -349,8 +349,8 @@ fn follow_explains_itself() {
               Output format
 
               Possible values:
-              - json: The lines of the journal as they stand
-              - text: A line each: time, run, iteration, topic and what there is to say
+              - json: The lines of the journal, unchanged
+              - text: One line per record: time, run, iteration, topic and payload
               
               [default: json]
 

@@ -23,7 +23,7 @@ fn a_loop_is_written_and_can_be_run() {
     wrote roles/builder.md
     wrote roles/critic.md
 
-    Run it with: autoloop run . "what is to be done"
+    Run it with: autoloop run . "what to do"
     "#);
     sandbox.write(
         "agents.toml",
@@ -75,7 +75,7 @@ fn a_loop_can_start_from_a_preset() {
     wrote roles/checker.md
     wrote roles/reporter.md
 
-    Run it with: autoloop run . "what is to be done"
+    Run it with: autoloop run . "what to do"
     "#);
     assert_eq!(sandbox.read("README.md"), b"of the project");
     assert_snapshot!(sandbox.run(&["init", "else", "--preset", "autoreviw"]), @r"
@@ -95,8 +95,8 @@ fn nothing_is_overwritten() {
     assert_snapshot!(sandbox.run(&["init", "mine"]), @r"
     exit 2
     --- stderr
-    autoloop: mine/roles/critic.md is there already; nothing was written
-      hint: name another directory, or move away what is there
+    autoloop: mine/roles/critic.md exists; nothing was written
+      hint: name another directory, or move the existing files
     ");
     let left: Vec<_> = fs::read_dir(sandbox.path("mine")).unwrap().collect();
     assert_eq!(left.len(), 1, "nothing was written");
@@ -105,8 +105,8 @@ fn nothing_is_overwritten() {
     assert_snapshot!(sandbox.run(&["init"]), @r"
     exit 2
     --- stderr
-    autoloop: autoloops.toml and 5 other files are there already; nothing was written
-      hint: name another directory, or move away what is there
+    autoloop: autoloops.toml and 5 other files exist; nothing was written
+      hint: name another directory, or move the existing files
     ");
     // A broken link is in the way too.
     std::os::unix::fs::symlink("nowhere", sandbox.path("home-less")).unwrap();
@@ -136,7 +136,7 @@ fn a_new_preset_ends_with_the_command_that_uses_it() {
     let dir = sandbox.path("home/autoloop/presets/my fix");
     let output = sandbox.run(&["init", "--preset", "autofix", &dir.display().to_string()]);
     assert_eq!(output.code, Some(0), "{output}");
-    let told = "\nRun it with: autoloop run 'my fix' \"what is to be done\"\n";
+    let told = "\nRun it with: autoloop run 'my fix' \"what to do\"\n";
     assert!(output.stdout.contains(told), "{output}");
     let listed = sandbox.run(&["presets"]);
     assert!(listed.stdout.contains("my fix"), "{listed}");

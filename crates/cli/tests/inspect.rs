@@ -152,11 +152,11 @@ fn an_unreadable_journal_is_explained() {
     exit 2
     --- stderr
     autoloop: the project missing does not exist
-      hint: name the directory that holds .autoloop
+      hint: name the directory that contains .autoloop
     exit 2
     --- stderr
     autoloop: the project file is not a directory
-      hint: name the directory that holds .autoloop
+      hint: name the directory that contains .autoloop
     exit 1
     --- stderr
     autoloop: there is no run 'r' in empty/.autoloop/journal.jsonl

@@ -17,6 +17,8 @@ use tempfile::TempDir;
 
 #[path = "loop_bounds/killed.rs"]
 mod killed;
+#[path = "loop_bounds/proof.rs"]
+mod proof;
 #[path = "loop_bounds/settings.rs"]
 mod settings;
 #[path = "loop_bounds/table.rs"]

@@ -265,7 +265,7 @@ fn a_run_whose_agent_is_gone_is_not_resumed() {
 fn an_agent_that_says_why_it_failed_is_pointed_to() {
     let sandbox = shell("echo I looked; exit 127", "");
     let output = sandbox.run(&["run", "."]);
-    let hint = "hint: `autoloop inspect output 1` shows what the agent printed\n";
+    let hint = "hint: show the output of the agent with `autoloop inspect output 1`\n";
     assert!(output.stderr.contains(hint), "{output}");
 }
 

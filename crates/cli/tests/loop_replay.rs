@@ -161,20 +161,20 @@ fn a_failed_replay_is_recorded_with_its_cause() {
         let code = sandbox.fields("iteration.finish", "exit_code").pop().unwrap();
         format!("{code}: {}", output.replace("\\u000a", "\n").replace(&name, "[RUN]"))
     };
-    assert_snapshot!(told(b"", ""), @"1: autoloop: there is no earlier run in earlier.jsonl that could be replayed");
+    assert_snapshot!(told(b"", ""), @"1: autoloop: no earlier run to replay in earlier.jsonl");
     assert_snapshot!(told(&journal, "'no-such-run'"), @r"
-    1: autoloop: there is no run 'no-such-run' in earlier.jsonl
-      hint: backend.args of a replay is the run, or nothing for the latest one
+    1: autoloop: no run 'no-such-run' in earlier.jsonl
+      hint: set backend.args to the id of a run, or to nothing for the latest one
     ");
     assert_snapshot!(told(&journal, ""), @r"
-    1: autoloop: iteration 3 of run '[RUN]' is not in earlier.jsonl, or did not end there
-      hint: there are 1 to 2
+    1: autoloop: iteration 3 of run '[RUN]' did not end in earlier.jsonl
+      hint: turns 1 to 2 ended
     ");
     let started = String::from_utf8(journal.clone()).unwrap();
     let started: String = started.lines().take(2).map(|line| format!("{line}\n")).collect();
     assert_snapshot!(told(started.as_bytes(), ""), @r"
-    1: autoloop: iteration 1 of run '[RUN]' is not in earlier.jsonl, or did not end there
-      hint: nothing of the kind ended in that run
+    1: autoloop: iteration 1 of run '[RUN]' did not end in earlier.jsonl
+      hint: no such turn of it ended
     ");
 }
 
@@ -206,9 +206,9 @@ fn a_replay_by_hand_is_refused() {
     assert_snapshot!(sandbox.run(&["__replay", "--", "x"]), @r"
     exit 2
     --- stdout
-    autoloop: a replay is an agent, and is started by `autoloop run`
+    autoloop: a replay is started as an agent by `autoloop run`
     --- stderr
-    autoloop: a replay is an agent, and is started by `autoloop run`
+    autoloop: a replay is started as an agent by `autoloop run`
     ");
 }
 

@@ -83,7 +83,7 @@ fn every_state_that_a_journal_tells_of_is_listed() {
     assert_snapshot!(loops(&sandbox, &[]), @r"
     exit 0
     --- stdout
-    RUN KIND STATUS DONE LAST EVENT BEGAN (UTC) TOOK HEARD OF OBJECTIVE
+    RUN KIND STATUS DONE LAST EVENT STARTED (UTC) TIME SILENT OBJECTIVE
     stray - no start record 0 note - - -
     loud-crow loop crashed 1/5 loop.start 2026-01-02 03:04 9s [AGE] shout
     calm-crow loop interrupted 0/5 loop.start 2026-01-02 03:04 10s [AGE] sleep
@@ -161,9 +161,9 @@ fn one_run_is_shown_in_full() {
     kind loop
     status crashed: no end is recorded, and no process holds its lock
     objective shout
-    began [TS]
-    last heard [TS], [AGE] ago
-    took 9s
+    started [TS]
+    last record [TS], [AGE] ago
+    time 9s
     iterations 1/5
     last event loop.start
     events none yet
@@ -310,7 +310,7 @@ fn a_run_is_watched_to_its_end() {
     assert!(shown.contains(&format!("{run} loop running 1/3 step.done")), "{shown}");
     let shown = loops(&sandbox, &["show", &run]);
     assert!(shown.contains("status running, in process"), "{shown}");
-    assert!(shown.contains("under way iteration 2, after step.done"), "{shown}");
+    assert!(shown.contains("current iteration 2, after step.done"), "{shown}");
 
     let mut watch = start(&sandbox, &["loops", "watch"]);
     let mut first = String::new();

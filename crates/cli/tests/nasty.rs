@@ -20,8 +20,8 @@ use autoloop_runtime::process::{self, Interrupts, TOKEN, sweep, token};
 use autoloop_runtime::shim::OsSpawner;
 use autoloop_runtime::signals;
 use autoloop_runtime::world::{
-    Cause, Clock, Disk, Ending, Exit, Finished, Job, Limits, OsEntropy, RealDisk, Report, Running,
-    Signal, Spool, SystemClock, World,
+    Cause, Clock, Disk, Ending, Exit, Finished, Job, Limits, OsEntropy, RealDisk, Running, Signal,
+    Spool, SystemClock, World,
 };
 use autoloop_testkit::sandbox::{meet_a_limit, until, write_program};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -323,7 +323,7 @@ fn invalid_requests_are_refused() {
     exit 2
     --- stderr
     autoloop: there is no directory home/..
-      hint: name the directory that holds autoloops.toml
+      hint: name the directory that contains autoloops.toml
     ");
     fs::create_dir(sandbox.path("bare")).unwrap();
     assert_snapshot!(sandbox.run(&["run", "-p", "bare"]), @r"
@@ -336,7 +336,7 @@ fn invalid_requests_are_refused() {
     exit 2
     --- stderr
     autoloop: there is no directory ./autofix
-      hint: name the directory that holds autoloops.toml
+      hint: name the directory that contains autoloops.toml
     ");
     assert_snapshot!(sandbox.run(&["presets", "show", "autocod"]), @r"
     exit 2
@@ -395,7 +395,7 @@ fn a_preset_needs_an_objective() {
     let sandbox = shell("exit 9");
     assert_snapshot!(refused(&sandbox, &["run", "autofix"]), @r#"
     autoloop: no objective for 'autofix'
-      hint: say what to do: `autoloop run autofix "what to do"`
+      hint: name the objective: `autoloop run autofix "what to do"`
       hint: or set event_loop.prompt or event_loop.prompt_file
     "#);
     for args in [

@@ -63,7 +63,7 @@ forge another-run slot.finish '"slot": "1", "outcome": "passed"'
       slot 1  t-1  implement: task 1
     note: ignored 8 forged records: only the harness may write slot.implement, slot.review, slot.finish, slot.run.finish, slot.of.tomorrow, loop.complete, slot.finish, slot.start
       slot 1  t-1  review
-      slot 1  t-1  review says drift: add a test
+      slot 1  t-1  review: drift: add a test
       slot 1  t-1  drift: there are no fixes, and the review found: add a test
     iteration 1 failed: 1 of 1 item did not pass (t-1)
     autoloop: 1 of 1 item did not pass
@@ -241,7 +241,7 @@ fi"#;
     assert_eq!(sandbox.run(&["slots"]).code, Some(0));
     assert_eq!(sandbox.fields("slot.finish", "item_id"), ["t-1", "t-2", "t-3"]);
     assert_eq!(sandbox.fields("slot.finish", "outcome"), ["passed"; 3]);
-    assert!(sandbox.run(&["tasks", "list"]).stdout.starts_with("no open tasks: 3 tasks"));
+    assert!(sandbox.run(&["tasks", "list"]).stdout.starts_with("no open tasks, 3 closed tasks"));
 }
 
 /// A record that is too long for memory is read without the middle of its long fields.

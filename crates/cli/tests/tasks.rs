@@ -75,7 +75,7 @@ fn tasks_are_listed_taken_and_closed() {
     assert_snapshot!(tasks(&sandbox, &["claim", "--as", "bob", "--for", "30m"]), @"
     exit 0
     --- stdout
-    t-3 is yours until [TS]
+    t-3 is claimed until [TS]
     ");
     assert_snapshot!(tasks(&sandbox, &["claim", "t-1", "--json"]), @r#"
     exit 0
@@ -102,7 +102,7 @@ fn tasks_are_listed_taken_and_closed() {
     --- stdout
     t-2  P2  ready    write its tests
     t-3  P0  claimed  mend the build   bob until [TS]
-    (1 task is closed; --all shows them)
+    (1 closed task; list them with --all)
     ");
     for args in [&["close", "t-3", "--as", "bob"][..], &["close", "t-2"]] {
         assert!(tasks(&sandbox, args).starts_with("exit 0\n"));
@@ -110,7 +110,7 @@ fn tasks_are_listed_taken_and_closed() {
     assert_snapshot!(tasks(&sandbox, &["ready"]), @"
     exit 0
     --- stdout
-    no open tasks: 3 tasks are closed
+    no open tasks, 3 closed tasks
     ");
     assert_snapshot!(tasks(&sandbox, &["claim"]), @"
     exit 1

@@ -240,16 +240,16 @@ fn every_command_answers_in_json() {
     });
     assert_snapshot!(answers.join("\n"), @r"
     add: id
-    claim: fence# id owner until
+    claim: id owner until fence#
     release: id
     close: id
     reopen: id
-    dep: after id
-    dep: [1] acceptance after[] by? description fence? id owner? priority# reason status title until? waits_for[]
-    dep: after id
-    list: [4] acceptance after[] by? description fence? id owner? priority# reason status title until? waits_for[]
-    ready: [3] acceptance after[] by? description fence? id owner? priority# reason status title until? waits_for[]
-    show: acceptance after[] by? description fence? id owner? priority# reason status title until? waits_for[]
+    dep: id after
+    dep: [1] id title description acceptance priority# status after[] waits_for[] owner? until? fence? by? reason
+    dep: id after
+    list: [4] id title description acceptance priority# status after[] waits_for[] owner? until? fence? by? reason
+    ready: [3] id title description acceptance priority# status after[] waits_for[] owner? until? fence? by? reason
+    show: id title description acceptance priority# status after[] waits_for[] owner? until? fence? by? reason
     ");
 }
 
@@ -266,7 +266,7 @@ fn tasks_outlive_runs_and_damage_beside_them() {
     --- stdout
     t-2  P2  ready  write its tests
     t-3  P0  ready  mend the build
-    (1 task is closed; --all shows them)
+    (1 closed task; list them with --all)
     ");
 }
 

@@ -44,7 +44,7 @@ fn each_verdict_has_its_exit_code() {
     {"verdict": "violation", "followUpPrompt": null, "reason": "the first '{' (at line 1, column 6) does not begin a JSON object: key must be a string at line 1, column 8; the text there: `f() { 1 }` is fine. {\u0022verdict\u0022: \u0022pass\u0022, \u0022followUpPrompt\u0022: \u0022LGTM\u0022}"}
     --- stderr
     autoloop: no verdict: the first '{' (at line 1, column 6) does not begin a JSON object: key must be a string at line 1, column 8; the text there: `f() { 1 }` is fine. {"verdict": "pass", "followUpPrompt": "LGTM"}
-      hint: the reviewer has to print {"verdict": "pass" or "drift", "followUpPrompt": "…"}, with no other '{' before it
+      hint: the reviewer must print {"verdict": "pass" or "drift", "followUpPrompt": "…"}, with no other '{' before it
     "#);
 }
 
@@ -130,7 +130,7 @@ fn what_cannot_be_read_is_no_verdict() {
     {"verdict": "violation", "followUpPrompt": null, "reason": "the reviewer's final message is empty: expected a JSON object with the verdict"}
     --- stderr
     autoloop: no verdict: the reviewer's final message is empty: expected a JSON object with the verdict
-      hint: the reviewer has to print {"verdict": "pass" or "drift", "followUpPrompt": "…"}, with no other '{' before it
+      hint: the reviewer must print {"verdict": "pass" or "drift", "followUpPrompt": "…"}, with no other '{' before it
     "#);
 }
 

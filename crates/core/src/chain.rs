@@ -23,7 +23,6 @@ use crate::run::Run;
 use crate::timestamp::Timestamp;
 use crate::wire_enum::Word;
 
-/// The state of a chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chain {
     pub id: String,
@@ -71,7 +70,6 @@ impl ChainStep {
     }
 }
 
-/// The next step of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Next {
@@ -79,7 +77,6 @@ pub enum Next {
     /// Start or resume this step.
     Step(u64),
     Complete(Outcome),
-    /// The chain has ended.
     Over,
 }
 
@@ -133,6 +130,14 @@ impl Chain {
         self.start.iter().flat_map(names).collect()
     }
 
+    fn name(&self) -> &str {
+        self.start.as_ref().map_or("", |start| &start.name)
+    }
+
+    fn objective(&self) -> Option<&str> {
+        self.start.as_ref()?.objective.as_deref()
+    }
+
     /// A step that started.
     pub fn step(&self, number: u64) -> Option<&ChainStep> {
         self.steps.iter().find(|step| step.number == number)
@@ -164,7 +169,6 @@ impl Chain {
         self.start.as_ref()?.parent_id.as_deref()
     }
 
-    /// The step with this run.
     pub fn step_of(&self, run: &str) -> Option<&ChainStep> {
         self.steps.iter().find(|step| step.run.as_deref() == Some(run))
     }
@@ -174,7 +178,6 @@ impl Chain {
     pub fn status(&self) -> Status {
         match &self.outcome {
             None => Status::Running,
-            Some(outcome) if *outcome == Outcome::AllStepsComplete => Status::Completed,
             Some(outcome) => Status::of_reason(outcome.as_str()),
         }
     }

@@ -18,8 +18,6 @@ mod value;
 
 use std::time::Duration;
 
-use crate::run_id::RunIdFormat;
-
 pub use enums::{
     BackendKind, Isolation, ItemSource, Leftovers, LogLevel, PromptMode, Sandbox, SyncPolicy,
 };
@@ -36,13 +34,6 @@ pub(crate) use value::{Refusal, read_text};
 /// The maximum size of a settings file in bytes.
 pub const LONGEST: usize = 1024 * 1024;
 
-/// The settings that every command with a journal needs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
-    pub run_id_format: RunIdFormat,
-    pub journal: JournalConfig,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalConfig {
     pub sync: SyncPolicy,
@@ -50,21 +41,12 @@ pub struct JournalConfig {
     pub lock_timeout: Duration,
 }
 
-impl From<&Settings> for Config {
-    fn from(settings: &Settings) -> Self {
-        Config {
-            run_id_format: settings.word(Key::RunIdFormat),
-            journal: JournalConfig {
-                sync: settings.word(Key::JournalSync),
-                lock_timeout: settings.time(Key::JournalLockTimeout),
-            },
+impl Settings {
+    pub fn journal(&self) -> JournalConfig {
+        JournalConfig {
+            sync: self.word(Key::JournalSync),
+            lock_timeout: self.time(Key::JournalLockTimeout),
         }
-    }
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Config::from(&Settings::default())
     }
 }
 

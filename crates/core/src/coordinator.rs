@@ -7,8 +7,9 @@ use crate::wire_enum::words;
 
 words! {
     /// A coordinator: it decides the steps of a run.
-    #[derive(PartialOrd, Ord)]
+    #[derive(Default, PartialOrd, Ord)]
     Kind {
+        #[default]
         Loop = "loop",
         Chain = "chain",
         Slots = "slots",
@@ -27,15 +28,6 @@ impl Kind {
         }
     }
 
-    /// The first words of the topics that start, resume and end its runs.
-    pub fn topics(self) -> &'static [&'static str] {
-        match self {
-            Kind::Loop => &["loop"],
-            Kind::Chain => &["chain"],
-            Kind::Slots => &["slot", "slots"],
-        }
-    }
-
     pub fn command(self) -> &'static str {
         match self {
             Kind::Loop => "autoloop run",
@@ -48,7 +40,6 @@ impl Kind {
         format!("{} --resume={run}", self.command())
     }
 
-    /// The topic of the record that starts a run.
     pub fn start_topic(self) -> &'static str {
         match self {
             Kind::Loop => LoopStart::TOPIC,
@@ -59,11 +50,13 @@ impl Kind {
 
     /// Whether a record may be about a run of this coordinator.
     pub fn concerns(self, record: &Glance<'_>) -> bool {
-        match self {
-            Kind::Loop => true,
-            Kind::Chain => !record.has_payload() && record.topic().starts_with("chain."),
-            Kind::Slots => !record.has_payload() && is_slot_topic(&record.topic()),
-        }
+        let families: &[&str] = match self {
+            Kind::Loop => return true,
+            Kind::Chain => &["chain."],
+            Kind::Slots => &["slot.", "slots."],
+        };
+        let topic = record.topic();
+        !record.has_payload() && families.iter().any(|family| topic.starts_with(family))
     }
 
     /// Whether a record claims to start a run of this coordinator.
@@ -84,10 +77,6 @@ impl Kind {
             Kind::Loop | Kind::Chain | Kind::Slots => String::new(),
         }
     }
-}
-
-pub fn is_slot_topic(topic: &str) -> bool {
-    topic.starts_with("slot.") || topic.starts_with("slots.")
 }
 
 /// The state of one run of a coordinator, folded from records.
@@ -126,9 +115,10 @@ words! {
 }
 
 impl Status {
-    /// The status of a run that ended without reaching its goal.
+    /// The status of a chain that ended, and of another run that ended without reaching its goal.
     pub fn of_reason(reason: &str) -> Status {
         match (StopReason::from_word(reason), ChainOutcome::from_word(reason)) {
+            (_, Some(ChainOutcome::AllStepsComplete)) => Status::Completed,
             (Some(StopReason::Interrupted), _) => Status::Interrupted,
             (Some(StopReason::MaxIterations), _) | (_, Some(ChainOutcome::BudgetExceeded)) => {
                 Status::Stopped

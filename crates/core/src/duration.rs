@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use crate::text;
+
 /// From the largest to the smallest, in milliseconds.
 const UNITS: [(&str, u64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
@@ -30,8 +32,7 @@ pub enum BadDuration {
 
 /// Parses a duration of at most [`LONGEST`], in whole milliseconds.
 pub fn parse(text: &str) -> Result<Duration, BadDuration> {
-    let syntax = || BadDuration::Syntax(text.to_owned());
-    let too_long = || BadDuration::TooLong(text.to_owned());
+    let bad = |fault: Fault| fault(text.to_owned());
     let mut millis = 0_u64;
     let mut units = UNITS.iter();
     let mut rest = text;
@@ -39,21 +40,18 @@ pub fn parse(text: &str) -> Result<Duration, BadDuration> {
         let (number, behind) = split_where(rest, |c| !c.is_ascii_digit() && c != '.');
         let (unit, behind) = split_where(behind, |c| !c.is_ascii_lowercase());
         if unit.is_empty() && number == text && is_number(number) {
-            return Err(BadDuration::NoUnit(text.to_owned()));
+            return Err(bad(BadDuration::NoUnit));
         }
         // The search goes on where the last unit was found, which keeps the order.
-        let (_, scale) = units.find(|(name, _)| *name == unit).ok_or_else(syntax)?;
-        if !is_number(number) {
-            return Err(syntax());
-        }
-        let part = scaled(number, *scale).map_err(|fault| match fault {
-            Fault::Fine => BadDuration::TooFine(text.to_owned()),
-            Fault::Long => too_long(),
-        })?;
-        millis = millis.checked_add(part).ok_or_else(too_long)?;
+        let known = units.find(|(name, _)| *name == unit).filter(|_| is_number(number));
+        let (_, scale) = known.ok_or_else(|| bad(BadDuration::Syntax))?;
+        let part = scaled(number, *scale).map_err(bad)?;
+        millis = millis.checked_add(part).ok_or_else(|| bad(BadDuration::TooLong))?;
         rest = behind;
     }
-    Some(Duration::from_millis(millis)).filter(|d| *d <= LONGEST).ok_or_else(too_long)
+    Some(Duration::from_millis(millis))
+        .filter(|d| *d <= LONGEST)
+        .ok_or_else(|| bad(BadDuration::TooLong))
 }
 
 /// Prints a duration as [`parse`] reads it, rounded down to milliseconds.
@@ -90,31 +88,29 @@ fn is_number(text: &str) -> bool {
     }
 }
 
-enum Fault {
-    Fine,
-    Long,
-}
+type Fault = fn(String) -> BadDuration;
 
 /// Multiplies a decimal number by a unit, exactly.
 fn scaled(number: &str, scale: u64) -> Result<u64, Fault> {
+    let (too_fine, too_long): (Fault, Fault) = (BadDuration::TooFine, BadDuration::TooLong);
     let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
-    let whole: u64 = whole.parse().map_err(|_| Fault::Long)?;
+    let whole: u64 = whole.parse().map_err(|_| too_long)?;
     let decimals = decimals.trim_end_matches('0');
     let part = match u32::try_from(decimals.len()) {
         Ok(0) => 0,
         // A day has 2^10 * 3^3 * 5^5 milliseconds, so with more than ten decimals nothing comes out
         // even; with ten, the product stays below 10^18.
         Ok(places @ 1..=10) => {
-            let product = decimals.parse::<u64>().map_err(|_| Fault::Fine)? * scale;
+            let product = decimals.parse::<u64>().map_err(|_| too_fine)? * scale;
             let divisor = 10_u64.pow(places);
             if !product.is_multiple_of(divisor) {
-                return Err(Fault::Fine);
+                return Err(too_fine);
             }
             product / divisor
         }
-        _ => return Err(Fault::Fine),
+        _ => return Err(too_fine),
     };
-    whole.checked_mul(scale).and_then(|whole| whole.checked_add(part)).ok_or(Fault::Long)
+    whole.checked_mul(scale).and_then(|whole| whole.checked_add(part)).ok_or(too_long)
 }
 
 fn split_where(text: &str, ends: impl Fn(char) -> bool) -> (&str, &str) {
@@ -122,12 +118,7 @@ fn split_where(text: &str, ends: impl Fn(char) -> bool) -> (&str, &str) {
 }
 
 fn shown(text: &str) -> String {
-    const ENOUGH: usize = 40;
-    let mut shown: String = text.chars().take(ENOUGH).flat_map(char::escape_debug).collect();
-    if text.chars().nth(ENOUGH).is_some() {
-        shown.push('…');
-    }
-    shown
+    text::shown(text, 40)
 }
 
 #[cfg(test)]

@@ -56,7 +56,6 @@ impl Variable for Vec<String> {
 /// Declares each variable once: its field, type and name.
 macro_rules! variables {
     ($($(#[$about:meta])* $field:ident: $type:ty = $name:expr,)+) => {
-        /// The variables of autoloop.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Env { $($(#[$about])* pub $field: $type,)+ }
 

@@ -13,7 +13,6 @@ use crate::text;
 
 const LONGEST: usize = 500;
 
-/// Why a turn of an agent failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnFailure {
     pub kind: FailureKind,

@@ -149,7 +149,7 @@ mod tests {
     fn json_in_one_line_has_spaces_and_no_control_character() {
         let value =
             serde_json::json!([{ "text": "a\"b\\c\n\u{7f}\u{9b}é", "none": null }, [1, [], {}]]);
-        insta::assert_snapshot!(json_line(&value), @r#"[{"none": null, "text": "a\u0022b\u005cc\u000a\u007f\u009bé"}, [1, [], {}]]"#);
+        insta::assert_snapshot!(json_line(&value), @r#"[{"text": "a\u0022b\u005cc\u000a\u007f\u009bé", "none": null}, [1, [], {}]]"#);
     }
 
     proptest! {

@@ -9,6 +9,11 @@
 //! * `{"run": "` never occurs inside a string, so a record that was appended to a torn one can be found.
 
 use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::de::StrRead;
+use serde_json::value::RawValue;
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
@@ -37,16 +42,17 @@ pub fn escape(text: &str, out: &mut Vec<u8>) {
 /// is held back until its end arrives.
 #[derive(Debug, Default)]
 pub struct Escaper {
-    text: Lossy,
+    held: Held,
 }
 
 impl Escaper {
     pub fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) {
-        self.text.push(piece, &mut |text| escape(text, out));
+        let escape = |bytes: &[u8]| escape(&String::from_utf8_lossy(bytes), out);
+        self.held.push(piece, end_of_characters, escape);
     }
 
     pub fn finish(self, out: &mut Vec<u8>) {
-        self.text.finish(&mut |text| escape(text, out));
+        escape(&String::from_utf8_lossy(&self.held.0), out);
     }
 }
 
@@ -145,17 +151,13 @@ pub(crate) fn has_only_plain_escapes(line: &[u8]) -> bool {
             return true;
         }
         let length = match line.get(at + 1) {
-            Some(b'u') if is_hex4(line.get(at + 2..at + 6)) => 6,
+            Some(b'u') if hex4(line, at + 2).is_some() => 6,
             Some(b'n' | b't' | b'r' | b'b' | b'f' | b'\\' | b'/') => 2,
             _ => return false,
         };
         expected = at + length;
         true
     })
-}
-
-fn is_hex4(digits: Option<&[u8]>) -> bool {
-    digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
 }
 
 /// Overwrites every half of a surrogate pair with `\ufffd`, so that a strict parser can read the
@@ -174,64 +176,89 @@ pub(crate) fn mend_surrogates(line: &mut [u8]) {
     }
 }
 
+/// Passes on the keys and values of the JSON object that a text begins with. `serde_json` checks their
+/// grammar without recursion and works out neither numbers nor strings.
+pub(crate) fn each_pair<'t>(
+    parser: &mut serde_json::Deserializer<StrRead<'t>>,
+    take: impl FnMut(&'t RawValue, &'t RawValue),
+) -> Result<(), serde_json::Error> {
+    struct Pairs<F>(F);
+
+    impl<'t, F: FnMut(&'t RawValue, &'t RawValue)> Visitor<'t> for Pairs<F> {
+        type Value = ();
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'t>>(mut self, mut map: A) -> Result<(), A::Error> {
+            while let Some((key, value)) = map.next_entry()? {
+                (self.0)(key, value);
+            }
+            Ok(())
+        }
+    }
+
+    parser.deserialize_map(Pairs(take))
+}
+
 /// Unescapes the bytes between the quotes of a JSON string that arrive in pieces. The text is that
 /// of [`unescape`] for the whole, wherever it is cut: an escape or a character that straddles two
 /// pieces is held back until its end arrives.
 #[derive(Debug, Default)]
 pub struct Unescaper {
-    /// A backslash and the bytes after it, as long as more bytes could change the escape.
-    held: Vec<u8>,
-    text: Lossy,
+    held: Held,
 }
 
 impl Unescaper {
     pub fn push(&mut self, piece: &[u8], out: &mut String) {
-        let mut rest = piece;
-        while !self.held.is_empty() {
-            if !is_undecided(&self.held[1..]) {
-                self.take_held(out);
-                continue;
-            }
-            let Some((&next, after)) = rest.split_first() else { return };
-            self.held.push(next);
-            rest = after;
-        }
-        while let Some(backslash) = memchr::memchr(b'\\', rest) {
-            self.plain(&rest[..backslash], out);
-            let after = &rest[backslash + 1..];
-            if is_undecided(after) {
-                self.held.extend_from_slice(&rest[backslash..]);
-                return;
-            }
-            let (character, taken) = escaped_character(after);
-            self.plain(character.encode_utf8(&mut [0; 4]).as_bytes(), out);
-            rest = &after[taken..];
-        }
-        self.plain(rest, out);
+        self.held.push(piece, end_of_escapes, |bytes| out.push_str(&unescape(bytes)));
     }
 
-    pub fn finish(mut self, out: &mut String) {
-        while !self.held.is_empty() {
-            self.take_held(out);
-        }
-        self.text.finish(&mut |text| out.push_str(text));
-    }
-
-    /// Unescapes the first of the held bytes, and the plain ones after it.
-    fn take_held(&mut self, out: &mut String) {
-        let (character, taken) = escaped_character(&self.held[1..]);
-        self.plain(character.encode_utf8(&mut [0; 4]).as_bytes(), out);
-        let behind = self.held.split_off(1 + taken);
-        let plain = memchr::memchr(b'\\', &behind).unwrap_or(behind.len());
-        self.plain(&behind[..plain], out);
-        self.held.clear();
-        self.held.extend_from_slice(&behind[plain..]);
-    }
-
-    fn plain(&mut self, bytes: &[u8], out: &mut String) {
-        self.text.push(bytes, &mut |text| out.push_str(text));
+    pub fn finish(self, out: &mut String) {
+        out.push_str(&unescape(&self.held.0));
     }
 }
+
+/// The end of a piece, as long as more bytes could change its meaning.
+#[derive(Debug, Default)]
+struct Held(Vec<u8>);
+
+impl Held {
+    /// Takes a piece up to where its meaning is certain, and holds the rest.
+    fn push(&mut self, piece: &[u8], end: fn(&[u8]) -> usize, take: impl FnOnce(&[u8])) {
+        let joined = match self.0.is_empty() {
+            true => Cow::Borrowed(piece),
+            false => Cow::Owned([&self.0, piece].concat()),
+        };
+        let (certain, rest) = joined.split_at(end(&joined));
+        take(certain);
+        self.0 = rest.to_vec();
+    }
+}
+
+/// Where an unfinished character at the end begins.
+fn end_of_characters(bytes: &[u8]) -> usize {
+    let is_unfinished = |from: &usize| {
+        std::str::from_utf8(&bytes[*from..])
+            .is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
+    };
+    (bytes.len().saturating_sub(3)..bytes.len()).find(is_unfinished).unwrap_or(bytes.len())
+}
+
+/// Where an unfinished escape or character at the end begins.
+fn end_of_escapes(bytes: &[u8]) -> usize {
+    let is_unfinished = |at: &usize| {
+        // Two backslashes are one escape, so after an odd number of them there begins none.
+        let before = bytes[..*at].iter().rev().take_while(|byte| **byte == b'\\').count();
+        bytes[*at] == b'\\' && before.is_multiple_of(2) && is_undecided(&bytes[*at + 1..])
+    };
+    let mut last = bytes.len().saturating_sub(LONGEST_ESCAPE)..bytes.len();
+    last.find(is_unfinished).unwrap_or_else(|| end_of_characters(bytes))
+}
+
+/// A surrogate pair.
+const LONGEST_ESCAPE: usize = 12;
 
 /// Whether more bytes could change the escape that begins with these.
 fn is_undecided(after: &[u8]) -> bool {
@@ -252,63 +279,6 @@ fn is_undecided(after: &[u8]) -> bool {
         }
         _ => false,
     }
-}
-
-/// Decodes UTF-8 that arrives in pieces: invalid bytes become U+FFFD, and a character that
-/// straddles two pieces is held back until its end arrives.
-#[derive(Debug, Default)]
-struct Lossy {
-    /// The beginning of a character: at most three bytes.
-    held: Vec<u8>,
-}
-
-impl Lossy {
-    fn push(&mut self, piece: &[u8], show: &mut dyn FnMut(&str)) {
-        if self.held.is_empty()
-            && let Ok(text) = std::str::from_utf8(piece)
-        {
-            return show(text);
-        }
-        let mut rest = piece;
-        while !self.held.is_empty() {
-            let Some((&first, after)) = rest.split_first() else { return };
-            self.held.push(first);
-            match std::str::from_utf8(&self.held) {
-                Ok(character) => {
-                    show(character);
-                    self.held.clear();
-                    rest = after;
-                }
-                Err(error) if error.error_len().is_none() => rest = after,
-                Err(_) => {
-                    // The new byte does not belong to the held ones: it is looked at afresh below.
-                    self.held.clear();
-                    show("\u{fffd}");
-                }
-            }
-        }
-        for chunk in rest.utf8_chunks() {
-            show(chunk.valid());
-            let invalid = chunk.invalid();
-            let at_the_end = std::ptr::eq(invalid.as_ptr_range().end, rest.as_ptr_range().end);
-            if at_the_end && is_unfinished(invalid) {
-                self.held.extend_from_slice(invalid);
-            } else if !invalid.is_empty() {
-                show("\u{fffd}");
-            }
-        }
-    }
-
-    fn finish(self, show: &mut dyn FnMut(&str)) {
-        if !self.held.is_empty() {
-            show("\u{fffd}");
-        }
-    }
-}
-
-/// Whether more bytes could complete a character.
-fn is_unfinished(bytes: &[u8]) -> bool {
-    std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }
 
 #[cfg(test)]

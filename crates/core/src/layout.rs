@@ -7,9 +7,71 @@ use std::path::{Path, PathBuf};
 use crate::coordinator::Kind;
 use crate::run_id::RunId;
 
-/// The state directory of a project.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StateDir(PathBuf);
+/// Declares directories, each with the names of the files in it.
+macro_rules! directories {
+    ($( $(#[$about:meta])* $dir:ident { $( $(#[$doc:meta])* $file:ident = $name:expr, )* } )*) => { $(
+        $(#[$about])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub struct $dir(PathBuf);
+
+        impl $dir { $(
+            $(#[$doc])*
+            pub fn $file(&self) -> PathBuf {
+                self.join($name)
+            }
+        )* }
+
+        impl Deref for $dir {
+            type Target = Path;
+
+            fn deref(&self) -> &Path {
+                &self.0
+            }
+        }
+
+        impl AsRef<Path> for $dir {
+            fn as_ref(&self) -> &Path {
+                self
+            }
+        }
+    )* };
+}
+
+directories! {
+    StateDir {
+        journal = StateDir::JOURNAL,
+        /// The default memory of the project.
+        memory = StateDir::MEMORY,
+        /// The program that agents call.
+        tool = "autoloops",
+        /// The plan of a loop. A run that has one needs no objective.
+        plan = "plan.md",
+        /// Notes about started jobs that have not ended.
+        shims = "shims",
+        /// Files that a restore moved out of the way.
+        put_aside = "put-aside",
+    }
+    RunDir {
+        /// Held by the process that executes the run.
+        lock = "lock",
+        flags = "flags",
+        /// A copy of [`RunDir::flags`].
+        request = "request",
+        /// The unsealed records that the harness wrote.
+        own_records = "own-records",
+        memory = StateDir::MEMORY,
+        /// The run's own copy of the files of a preset. A metareview may edit them without affecting
+        /// other runs, and a resumed run uses them again.
+        loop_copy = "loop",
+        /// The reports of the earlier steps of a chain.
+        handoff = "handoff.md",
+        /// The list of empty files that were created for a reviewer.
+        placeholders = "placeholders",
+        /// The name of the private directory of a review.
+        scratch = "scratch",
+    }
+    WaveDir {}
+}
 
 impl StateDir {
     /// The default name in a project.
@@ -22,39 +84,8 @@ impl StateDir {
         StateDir(path.into())
     }
 
-    /// The default state directory of a project.
     pub fn of_project(project: Option<&Path>) -> Self {
         StateDir(project.map_or_else(|| StateDir::NAME.into(), |dir| dir.join(StateDir::NAME)))
-    }
-
-    /// The default journal.
-    pub fn journal(&self) -> PathBuf {
-        self.join(StateDir::JOURNAL)
-    }
-
-    /// The default memory of the project.
-    pub fn memory(&self) -> PathBuf {
-        self.join(StateDir::MEMORY)
-    }
-
-    /// The program that agents call.
-    pub fn tool(&self) -> PathBuf {
-        self.join("autoloops")
-    }
-
-    /// The plan of a loop. A run that has one needs no objective.
-    pub fn plan(&self) -> PathBuf {
-        self.join("plan.md")
-    }
-
-    /// Notes about started jobs that have not ended.
-    pub fn shims(&self) -> PathBuf {
-        self.join("shims")
-    }
-
-    /// Files that a restore moved out of the way.
-    pub fn put_aside(&self) -> PathBuf {
-        self.join("put-aside")
     }
 
     pub fn runs(&self, kind: Kind) -> PathBuf {
@@ -70,58 +101,10 @@ impl StateDir {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RunDir(PathBuf);
-
 impl RunDir {
     /// The directory of a run that was found by listing.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         RunDir(path.into())
-    }
-
-    /// Held by the process that executes the run.
-    pub fn lock(&self) -> PathBuf {
-        self.join("lock")
-    }
-
-    /// The request of the run.
-    pub fn flags(&self) -> PathBuf {
-        self.join("flags")
-    }
-
-    /// A copy of [`RunDir::flags`].
-    pub fn request(&self) -> PathBuf {
-        self.join("request")
-    }
-
-    /// The unsealed records that the harness wrote.
-    pub fn own_records(&self) -> PathBuf {
-        self.join("own-records")
-    }
-
-    pub fn memory(&self) -> PathBuf {
-        self.join(StateDir::MEMORY)
-    }
-
-    /// The run's own copy of the files of a preset. A metareview may edit them without affecting
-    /// other runs, and a resumed run uses them again.
-    pub fn loop_copy(&self) -> PathBuf {
-        self.join("loop")
-    }
-
-    /// The reports of the earlier steps of a chain.
-    pub fn handoff(&self) -> PathBuf {
-        self.join("handoff.md")
-    }
-
-    /// The list of empty files that were created for a reviewer.
-    pub fn placeholders(&self) -> PathBuf {
-        self.join("placeholders")
-    }
-
-    /// The name of the private directory of a review.
-    pub fn scratch(&self) -> PathBuf {
-        self.join("scratch")
     }
 
     pub fn step(&self, number: u64) -> PathBuf {
@@ -132,7 +115,6 @@ impl RunDir {
         RunDir(self.join(slot_name(iteration, number)))
     }
 
-    /// The prompt of an agent turn.
     pub fn prompt(&self, turn: &str) -> PathBuf {
         self.join(format!("{turn}.prompt.md"))
     }
@@ -147,49 +129,10 @@ impl RunDir {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WaveDir(PathBuf);
-
 impl WaveDir {
     /// The directory of a branch, which is a run.
     pub fn branch(&self, id: &str) -> RunDir {
         RunDir(self.join(BRANCHES).join(id))
-    }
-}
-
-impl Deref for StateDir {
-    type Target = Path;
-
-    fn deref(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Deref for RunDir {
-    type Target = Path;
-
-    fn deref(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Deref for WaveDir {
-    type Target = Path;
-
-    fn deref(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl AsRef<Path> for StateDir {
-    fn as_ref(&self) -> &Path {
-        self
-    }
-}
-
-impl AsRef<Path> for RunDir {
-    fn as_ref(&self) -> &Path {
-        self
     }
 }
 

@@ -3,23 +3,27 @@
 //! There are two tiers, each a JSONL file. The *project* tier is read by every run; the *run* tier
 //! belongs to one. A line is never changed: a tombstone hides a removed entry, and a later note (`meta`)
 //! hides earlier ones with its key. A [`Memory`] is the fold of one file.
+//!
+//! An entry is one JSON line:
+//! `{"id": "mem-3", "type": "preference", "category": "style", "text": "…", "source": "…", "created": "…"}`;
+//! a note has `key` and `value`, a tombstone `target_id` and `reason`. Unknown keys are ignored, since no
+//! line is ever written back.
 
 mod block;
-mod check;
-mod line;
-mod place;
 
 use std::collections::HashSet;
 use std::fmt;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::coordinator;
+use crate::env::Env;
+use crate::format::json_line;
+use crate::layout::StateDir;
 use crate::wire_enum::words;
 
 pub use block::{Block, Counts, DEFAULT_BUDGET, longest};
-pub use check::BadEntry;
-pub use line::{Line, parse, print};
-pub use place::Places;
 
 /// The maximum length of an entry's text in characters.
 pub const LONGEST_TEXT: usize = 16_000;
@@ -28,7 +32,6 @@ pub const LONGEST_NAME: usize = 100;
 /// Larger numbers were not written by this program and are ignored for numbering.
 const LARGEST_NUMBER: u64 = 999_999_999_999;
 
-/// One line of a memory file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Unique in its file: `mem-1`, `meta-7`, `ts-9`.
@@ -40,7 +43,6 @@ pub struct Entry {
     pub said: Said,
 }
 
-/// The content of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Said {
     /// A fact worth knowing next time.
@@ -191,6 +193,164 @@ impl fmt::Display for Said {
                 write!(f, "removed {}: {}", one_line(target), one_line(reason))
             }
         }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadEntry {
+    #[error("there is nothing to remember in an empty text")]
+    Empty,
+    #[error("the text has {0} characters; an entry has at most {LONGEST_TEXT}")]
+    TooLong(usize),
+    #[error("'{}' cannot be a {what}", name.escape_debug())]
+    BadName { what: &'static str, name: String },
+}
+
+impl BadEntry {
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            BadEntry::Empty => None,
+            BadEntry::TooLong(_) => {
+                Some("write it to a file of the project and remember where it is".to_owned())
+            }
+            BadEntry::BadName { what, .. } => {
+                Some(format!("a {what} is one line of 1 to {LONGEST_NAME} characters"))
+            }
+        }
+    }
+}
+
+impl Said {
+    /// Trims and checks the texts of an entry.
+    pub fn checked(self) -> Result<Said, BadEntry> {
+        Ok(match self {
+            Said::Learning { text } => Said::Learning { text: checked_text(&text)? },
+            Said::Preference { category, text } => Said::Preference {
+                category: checked_name("category", &category)?,
+                text: checked_text(&text)?,
+            },
+            Said::Meta { key, value } => {
+                Said::Meta { key: checked_name("key", &key)?, value: checked_text(&value)? }
+            }
+            tombstone @ Said::Tombstone { .. } => tombstone,
+        })
+    }
+}
+
+fn checked_text(text: &str) -> Result<String, BadEntry> {
+    let text = text.trim();
+    match text.chars().count() {
+        0 => Err(BadEntry::Empty),
+        1..=LONGEST_TEXT => Ok(text.to_owned()),
+        length => Err(BadEntry::TooLong(length)),
+    }
+}
+
+fn checked_name(what: &'static str, name: &str) -> Result<String, BadEntry> {
+    let name = name.trim();
+    let is_good = !name.is_empty()
+        && name.chars().count() <= LONGEST_NAME
+        && !name.contains(char::is_control);
+    match is_good {
+        true => Ok(name.to_owned()),
+        false => Err(BadEntry::BadName { what, name: name.to_owned() }),
+    }
+}
+
+/// A line of a memory file, by any writer.
+#[derive(Serialize, Deserialize)]
+pub struct Line {
+    id: String,
+    /// The file, if a list contains lines of both tiers.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    tier: Option<String>,
+    #[serde(flatten, with = "SaidFields")]
+    said: Said,
+    #[serde(default)]
+    source: String,
+    #[serde(default)]
+    created: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Said", tag = "type", rename_all = "lowercase")]
+enum SaidFields {
+    Learning {
+        #[serde(default)]
+        text: String,
+    },
+    Preference {
+        #[serde(default)]
+        category: String,
+        #[serde(default)]
+        text: String,
+    },
+    Meta {
+        #[serde(default)]
+        key: String,
+        #[serde(default)]
+        value: String,
+    },
+    Tombstone {
+        #[serde(default, rename = "target_id")]
+        target: String,
+        #[serde(default)]
+        reason: String,
+    },
+}
+
+impl Line {
+    pub fn new(entry: &Entry, tier: Option<String>) -> Self {
+        let Entry { id, created, source, said } = entry.clone();
+        Line { id, tier, said, source, created }
+    }
+}
+
+/// Parses one line; `None` if it is not an entry.
+pub fn parse(line: &[u8]) -> Option<Entry> {
+    let text = String::from_utf8_lossy(line);
+    let line: Line = serde_json::from_str(text.trim_matches(['\0', ' ', '\t', '\r'])).ok()?;
+    let Line { id, said, source, created, .. } = line;
+    Some(Entry { id, created, source, said })
+}
+
+pub fn print(entry: &Entry, out: &mut Vec<u8>) {
+    out.extend_from_slice(json_line(&Line::new(entry, None)).as_bytes());
+    out.push(b'\n');
+}
+
+/// The files of the two tiers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// Read by every run of the project.
+    pub project: PathBuf,
+    /// `None` outside of a run.
+    pub run: Option<PathBuf>,
+}
+
+impl Places {
+    /// Reads the environment. The project tier is `memory.jsonl` in the state directory. The run tier is the
+    /// file in `AUTOLOOP_MEMORY_FILE`, or `runs/<run>/memory.jsonl` if the environment has a state directory
+    /// and a run.
+    pub fn of(env: &Env) -> Places {
+        let state = match &env.state_dir {
+            Some(dir) => StateDir::new(dir),
+            None => StateDir::of_project(env.project_dir.as_deref()),
+        };
+        let project = state.memory();
+        let named_by_run = || {
+            let run = env.run_id.as_deref().filter(|_| env.state_dir.is_some())?;
+            Places::of_run(&state, run).run
+        };
+        let run = env.memory_file.clone().or_else(named_by_run).filter(|file| *file != project);
+        Places { project, run }
+    }
+
+    /// The files of a project and of one of its runs. An invalid run id has none.
+    pub fn of_run(state_dir: &StateDir, run: &str) -> Places {
+        let id = run.parse().ok();
+        let run = id.map(|id| state_dir.run(coordinator::Kind::Loop, &id).memory());
+        Places { project: state_dir.memory(), run }
     }
 }
 

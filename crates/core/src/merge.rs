@@ -10,7 +10,6 @@ use crate::wire_enum::words;
 const FILES_NAMED: usize = 20;
 
 words! {
-    /// The result of merging work back.
     MergeOutcome {
         /// There was no work.
         Nothing = "nothing",
@@ -41,7 +40,6 @@ impl MergeOutcome {
     }
 }
 
-/// The result of merging back the work of one worktree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Merge {
     pub outcome: MergeOutcome,

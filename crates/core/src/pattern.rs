@@ -11,7 +11,6 @@ pub struct Pattern {
     regex: Option<Regex>,
 }
 
-/// An invalid regular expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{}' is not a regular expression: {problem}", .text.escape_debug())]
 pub struct BadPattern {

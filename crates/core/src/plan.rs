@@ -7,7 +7,7 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::config::{Config, Isolation, JournalConfig, Key, LogLevel, Sandbox, Settings};
+use crate::config::{Isolation, JournalConfig, Key, LogLevel, Sandbox, Settings};
 use crate::layout::StateDir;
 use crate::run_id::RunIdFormat;
 use crate::step::Rules;
@@ -111,7 +111,6 @@ impl Plan {
     pub fn resolve(settings: &Settings, topology: &Topology) -> Result<Plan, Vec<BadRole>> {
         let backend = BackendPlan::new(settings, &BackendKeys::LOOP);
         let role_backends = role_backends(settings, &backend, topology)?;
-        let Config { run_id_format, journal } = Config::from(settings);
         let limit = settings.number(Key::MemoryBudget);
         Ok(Plan {
             completion: completion(settings, topology),
@@ -128,8 +127,8 @@ impl Plan {
                 branch_timeout: settings.time(Key::ParallelTimeout),
                 isolation: settings.word(Key::ParallelIsolation),
             }),
-            journal,
-            run_id_format,
+            journal: settings.journal(),
+            run_id_format: settings.word(Key::RunIdFormat),
             log_level: settings.word(Key::LogLevel),
             role_backends,
         })
@@ -284,6 +283,7 @@ mod tests {
             grace: Duration::from_secs(5),
             leftovers: Leftovers::Kill,
             output_cap: 256_000_000,
+            max_wait: Duration::from_secs(6 * 3600),
         };
         assert_eq!(plan.backend, backend);
         let review = plan.review.unwrap();

@@ -58,7 +58,6 @@ pub struct LoopContext {
     pub iteration: u64,
     /// Messages of the harness, such as a loop file that does not parse.
     pub notices: Vec<String>,
-    /// The number of refused events in this run.
     pub invalid_emits: u64,
     pub last_rejected: Option<String>,
     /// The note about a refused event; set only if no event was accepted since.
@@ -73,14 +72,12 @@ pub struct LoopContext {
 /// The roles and the next route.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routing {
-    /// The event that routes.
     pub recent_event: String,
     pub route: Route,
     /// In the order of the topology.
     pub roles: Vec<RoleText>,
 }
 
-/// A role with the text of its prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoleText {
     pub id: String,

@@ -71,7 +71,6 @@ impl RunKey {
     }
 }
 
-/// The result of checking a seal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seal {
     Missing,

@@ -96,7 +96,6 @@ pub struct Claim {
     pub fence: u64,
 }
 
-/// The number of items in each status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     pub done: usize,

@@ -11,25 +11,21 @@ mod event;
 mod extract;
 mod lazy;
 mod line;
-mod number;
 mod outcome;
 mod recovery;
 mod scan;
-mod text;
 mod value;
 
 pub use event::*;
 pub use extract::Extract;
-pub use lazy::Glance;
-pub use line::{BadLine, Hole, parse, print, print_around};
-pub use number::{NotANumber, Number};
+use lazy::Field;
+pub use lazy::{Glance, Text};
+pub use line::{BadLine, parse, print, print_around};
 pub use outcome::{
     ChainOutcome, Changes, HeldBy, Phase, Picked, SlotOutcome, SlotsEnd, StopReason,
     ViolationOutcome,
 };
 pub use recovery::{Piece, pieces};
-use text::Field;
-pub use text::Text;
 pub use value::{Object, Value};
 
 pub use crate::json::{Escaper, Unescaper, escape, unescape};
@@ -38,7 +34,6 @@ use crate::topic::Topic;
 
 pub const FORMAT_VERSION: u64 = 1;
 
-/// One line of the journal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     /// Empty for a record about the journal itself.
@@ -69,6 +64,16 @@ pub enum Body {
     },
 }
 
+impl Body {
+    /// The payload and the source of an agent's record.
+    fn agent(&self) -> Option<(&str, &str)> {
+        match self {
+            Body::System(_) => None,
+            Body::Agent { payload, source } => Some((payload, source)),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heading {
     pub run: String,
@@ -95,17 +100,6 @@ impl Heading {
             version: Some(FORMAT_VERSION),
             seal: None,
             extra: Object::new(),
-        }
-    }
-}
-
-impl Record {
-    pub fn field(&self, name: &str) -> Option<&Value> {
-        match &self.body {
-            Body::System(fields) => {
-                fields.iter().find(|(key, _)| key == name).map(|(_, value)| value)
-            }
-            Body::Agent { .. } => None,
         }
     }
 }

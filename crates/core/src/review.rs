@@ -1,7 +1,7 @@
 //! The one model of review: the contract, how its answer is read, and what follows from it.
 //!
 //! Each contract is a variant with its policy. The harness runs the reviewer and collects the [`Evidence`];
-//! [`Channel::read`] and [`Contract::settle`] decide.
+//! [`Contract::read`] and [`Contract::settle`] decide.
 
 use crate::verdict::{self, Ruling as Ruled};
 use crate::wire_enum::words;
@@ -19,30 +19,12 @@ pub enum Contract {
     },
 }
 
-/// How a reviewer answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Channel {
-    /// Not at all: it edits files and exits.
-    Silent,
-    /// It prints a verdict.
-    Stdout,
-}
-
 /// The result of a reviewer's turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
-    /// Why the reviewer failed.
     pub failure: Option<String>,
     /// What was read from its output.
     pub answer: Option<Result<verdict::Verdict, String>>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Breach {
-    /// The reviewer failed; its output is not read.
-    Failed(String),
-    /// The reviewer broke the contract.
-    Malformed(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +36,6 @@ pub struct Answer {
 }
 
 words! {
-    /// The result of a review.
     Verdict {
         Pass = "pass",
         Drift = "drift",
@@ -96,16 +77,24 @@ impl Contract {
         }
     }
 
-    pub fn channel(self) -> Channel {
-        match self {
-            Contract::Metareview => Channel::Silent,
-            Contract::Slot { .. } => Channel::Stdout,
-        }
-    }
-
-    /// Reads the answer. A silent reviewer passes only where no answer is expected.
+    /// Reads the answer. A failed reviewer's output is not read, and a silent reviewer passes only where no
+    /// answer is expected: at a metareview, it edits files and exits.
     pub fn read(self, evidence: Evidence) -> Answer {
-        self.channel().read(evidence).into()
+        let answer = |verdict, follow_up, reason| Answer { verdict, follow_up, reason };
+        let malformed = |reason| answer(Verdict::Violation, String::new(), reason);
+        match (self, evidence.failure, evidence.answer) {
+            (_, Some(failure), _) => answer(Verdict::Failed, String::new(), failure),
+            (Contract::Metareview, None, _) => answer(Verdict::Pass, String::new(), String::new()),
+            (Contract::Slot { .. }, None, Some(Ok(found))) => {
+                let verdict = match found.ruling {
+                    Ruled::Pass => Verdict::Pass,
+                    Ruled::Drift => Verdict::Drift,
+                };
+                answer(verdict, found.follow_up, String::new())
+            }
+            (Contract::Slot { .. }, None, Some(Err(breach))) => malformed(breach),
+            (Contract::Slot { .. }, None, None) => malformed(verdict::Violation::Empty.to_string()),
+        }
     }
 
     pub fn settle(self, verdict: Verdict, round: Round) -> Ruling {
@@ -120,35 +109,6 @@ impl Contract {
                 Ruling::Revise
             }
             (Contract::Slot { .. }, Verdict::Drift) => Ruling::Stuck,
-        }
-    }
-}
-
-impl Channel {
-    /// Reads the answer; `None` where none is expected.
-    pub fn read(self, evidence: Evidence) -> Result<Option<verdict::Verdict>, Breach> {
-        match (self, evidence.failure, evidence.answer) {
-            (_, Some(failure), _) => Err(Breach::Failed(failure)),
-            (Channel::Silent, None, _) => Ok(None),
-            (Channel::Stdout, None, Some(answer)) => answer.map(Some).map_err(Breach::Malformed),
-            (Channel::Stdout, None, None) => {
-                Err(Breach::Malformed(verdict::Violation::Empty.to_string()))
-            }
-        }
-    }
-}
-
-impl From<Result<Option<verdict::Verdict>, Breach>> for Answer {
-    fn from(read: Result<Option<verdict::Verdict>, Breach>) -> Self {
-        let answer = |verdict, follow_up, reason| Answer { verdict, follow_up, reason };
-        match read {
-            Ok(None) => answer(Verdict::Pass, String::new(), String::new()),
-            Ok(Some(found)) => match found.ruling {
-                Ruled::Pass => answer(Verdict::Pass, found.follow_up, String::new()),
-                Ruled::Drift => answer(Verdict::Drift, found.follow_up, String::new()),
-            },
-            Err(Breach::Failed(reason)) => answer(Verdict::Failed, String::new(), reason),
-            Err(Breach::Malformed(reason)) => answer(Verdict::Violation, String::new(), reason),
         }
     }
 }

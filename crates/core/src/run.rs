@@ -29,8 +29,7 @@ use crate::wire_enum::Word;
 /// How many refused events of an iteration are kept.
 pub const REFUSALS_KEPT: usize = 1_000;
 
-/// The state of one run of a loop.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
     pub id: String,
     /// `None` without a `loop.start`.
@@ -45,7 +44,6 @@ pub struct Run {
     /// The accepted events of ended iterations.
     pub seen: BTreeSet<String>,
     pub invalid_count: u64,
-    /// The last refused event.
     pub last_rejected: Option<String>,
     /// The refusal that the next prompt reports.
     pub backpressure: Option<EventInvalid>,
@@ -58,9 +56,10 @@ pub struct Run {
     pub spawns: Spawns,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
     /// There are no records.
+    #[default]
     New,
     /// No iteration is under way.
     Between,
@@ -343,23 +342,7 @@ impl Fold for Run {
     const KIND: Kind = Kind::Loop;
 
     fn new(id: &str) -> Self {
-        Run {
-            id: id.to_owned(),
-            start: None,
-            times: Default::default(),
-            stage: Stage::New,
-            done: 0,
-            recent_event: OPENING_EVENT.to_owned(),
-            seen: BTreeSet::new(),
-            invalid_count: 0,
-            last_rejected: None,
-            backpressure: None,
-            reviewed_before: 0,
-            turn: Turn::default(),
-            before: None,
-            waves: Waves::default(),
-            spawns: Spawns::default(),
-        }
+        Run { id: id.to_owned(), recent_event: OPENING_EVENT.to_owned(), ..Run::default() }
     }
 
     fn id(&self) -> &str {

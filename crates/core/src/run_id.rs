@@ -48,12 +48,6 @@ impl fmt::Display for RunId {
     }
 }
 
-impl AsRef<str> for RunId {
-    fn as_ref(&self) -> &str {
-        &self.0
-    }
-}
-
 words! {
     /// How the id of a new run is chosen (`core.run_id_format`).
     RunIdFormat {

@@ -17,16 +17,15 @@ pub use step::{Commit, NewItems, Review, SlotRules, SlotStep, Step, begins, next
 
 use serde::{Serialize, Serializer};
 
-use crate::coordinator::{Fold, Kind, Status, is_slot_topic};
+use crate::coordinator::{Fold, Kind, Status};
 use crate::failure::TurnFailure;
 use crate::merge::MergeOutcome;
 use crate::record::{
-    Event, Glance, SlotFinish, SlotImplement, SlotMerge, SlotPhase, SlotReview, SlotRunFinish,
-    SlotRunPrompts, SlotRunResume, SlotRunStart, SlotStart, Text,
+    Event, ExitCode, Glance, SlotFinish, SlotMerge, SlotPhase, SlotRunFinish, SlotRunPrompts,
+    SlotRunResume, SlotRunStart, SlotStart, Text,
 };
 use crate::wire_enum::Word;
 
-/// The state of a run of slots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Slots {
     pub id: String,
@@ -82,8 +81,6 @@ pub struct Turn {
     pub exit_code: i32,
     #[serde(serialize_with = "as_text")]
     pub failure: Option<TurnFailure>,
-    #[serde(skip)]
-    pub elapsed_ms: u64,
     /// Shortened; empty once the slot has ended.
     #[serde(skip)]
     pub output: String,
@@ -104,16 +101,15 @@ pub struct Reviewed {
     /// The git tree object that was reviewed; empty where there is none.
     #[serde(skip)]
     pub tree: String,
-    #[serde(skip)]
-    pub elapsed_ms: u64,
 }
 
 impl Slots {
-    /// The status by the records, which cannot tell a crashed or interrupted run from a running
-    /// one. A run completes when every item that it took passed.
+    /// The status by the records, which cannot tell a crashed run from a running one. A run
+    /// completes when every item that it took passed.
     pub fn status(&self) -> Status {
         match &self.finish {
             None => Status::Running,
+            Some(finish) if finish.reason == End::Interrupted => Status::Interrupted,
             Some(_) if Tally::of(self).is_well() => Status::Completed,
             Some(_) => Status::Failed,
         }
@@ -157,12 +153,16 @@ impl Slots {
         }
     }
 
-    /// A resumed run retries the failed items, which are back in the queue.
+    /// A resumed run retries the failed items, which are back in the queue. An interrupted one continues.
     fn resumed(&mut self) {
-        if self.status() == Status::Failed {
-            self.finish = None;
-            self.is_stopping = false;
-            self.resumed_after = self.iteration();
+        match self.status() {
+            Status::Failed => {
+                self.finish = None;
+                self.is_stopping = false;
+                self.resumed_after = self.iteration();
+            }
+            Status::Interrupted => self.finish = None,
+            _ => {}
         }
     }
 }
@@ -179,9 +179,8 @@ impl Fold for Slots {
     }
 
     fn apply(&mut self, record: &Glance<'_>) {
-        let topic = record.topic();
-        let is_over = self.finish.is_some() && topic != SlotRunResume::TOPIC;
-        if record.has_payload() || is_over || !is_slot_topic(&topic) {
+        let is_over = self.finish.is_some() && record.topic() != SlotRunResume::TOPIC;
+        if is_over || !Kind::Slots.concerns(record) {
             return;
         }
         if let Some(ts) = record.ts() {
@@ -230,21 +229,29 @@ impl Slot {
                 self.phase = Some((phase, attempt));
             }
             Event::SlotImplement(end) if self.implement.is_none() => {
-                self.implement = Some(Implemented::from(end));
+                let failure = end.failure();
+                self.implement = Some(Implemented {
+                    turn: Turn::new(0, &end.exit_code, failure, end.output),
+                    picked: end.picked,
+                    is_marked: end.stop_marker == Some(true),
+                    changes: changes(end.changes),
+                });
             }
             Event::SlotReview(review) => {
                 // This review covers the changes after the last one.
                 self.merge = None;
-                self.reviews.push(Reviewed::from(review));
+                self.reviews.push(Reviewed {
+                    attempt: review.attempt,
+                    verdict: review.verdict,
+                    follow_up: review.follow_up_prompt,
+                    reason: review.reason,
+                    changes: changes(review.changes),
+                    tree: review.tree.unwrap_or_default(),
+                });
             }
             Event::SlotFix(end) if self.fixes.iter().all(|fix| fix.attempt != end.attempt) => {
-                self.fixes.push(Turn {
-                    attempt: end.attempt,
-                    exit_code: end.exit_code.known().unwrap_or(-1),
-                    failure: end.failure(),
-                    elapsed_ms: end.elapsed_ms,
-                    output: printed(end.output.as_ref()),
-                });
+                let failure = end.failure();
+                self.fixes.push(Turn::new(end.attempt, &end.exit_code, failure, end.output));
             }
             Event::SlotMerge(merge) => {
                 self.changed += u64::from(merge.outcome == MergeOutcome::Changed);
@@ -268,34 +275,15 @@ impl Slot {
     }
 }
 
-impl From<SlotImplement<'_>> for Implemented {
-    fn from(end: SlotImplement<'_>) -> Self {
-        Implemented {
-            turn: Turn {
-                attempt: 0,
-                exit_code: end.exit_code.known().unwrap_or(-1),
-                failure: end.failure(),
-                elapsed_ms: end.elapsed_ms,
-                output: printed(end.output.as_ref()),
-            },
-            picked: end.picked,
-            is_marked: end.stop_marker == Some(true),
-            changes: changes(end.changes.as_ref()),
-        }
-    }
-}
-
-impl From<SlotReview<'_>> for Reviewed {
-    fn from(review: SlotReview<'_>) -> Self {
-        Reviewed {
-            attempt: review.attempt,
-            verdict: review.verdict,
-            follow_up: review.follow_up_prompt,
-            reason: review.reason,
-            changes: changes(review.changes.as_ref()),
-            tree: review.tree.unwrap_or_default(),
-            elapsed_ms: review.elapsed_ms,
-        }
+impl Turn {
+    fn new(
+        attempt: u64,
+        exit_code: &ExitCode,
+        failure: Option<TurnFailure>,
+        output: Option<Text<'_>>,
+    ) -> Turn {
+        let output = output.map(|output| output.read().into_owned()).unwrap_or_default();
+        Turn { attempt, exit_code: exit_code.known().unwrap_or(-1), failure, output }
     }
 }
 
@@ -303,13 +291,9 @@ fn as_text<S: Serializer>(failure: &Option<TurnFailure>, to: S) -> Result<S::Ok,
     failure.as_ref().map(ToString::to_string).serialize(to)
 }
 
-fn printed(output: Option<&Text<'_>>) -> String {
-    output.map(|output| output.read().into_owned()).unwrap_or_default()
-}
-
 /// A record without changes was written by an older version.
-fn changes(changes: Option<&Word<Changes>>) -> Changes {
-    changes.and_then(Word::known).unwrap_or_default()
+fn changes(changes: Option<Word<Changes>>) -> Changes {
+    changes.and_then(|changes| changes.known()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 mod remark;
 
-pub use remark::{Claim, Remark, remark};
+pub use remark::{Remark, remark};
 
 use crate::chain::spawn::{self, SpawnStep};
 use crate::record::{EventInvalid, LoopComplete, LoopStop, StopReason};
@@ -23,24 +23,20 @@ pub struct Rules {
     pub max_branches: Option<u64>,
 }
 
-/// The next step of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Step {
     Start,
-    /// Run a metareview.
     Review {
         /// The iteration that it precedes.
         before: u64,
     },
-    /// Run an iteration.
     Iterate(Order),
     Wave(WaveStep),
     /// Start or decide about a requested chain.
     Chain(SpawnStep),
     Complete(LoopComplete),
     Stop(LoopStop),
-    /// The run has ended.
     Over(Ending),
 }
 
@@ -72,14 +68,9 @@ pub fn next_step(run: &Run, rules: &Rules, topology: &Topology) -> Step {
 }
 
 impl Rules {
-    /// Whether a metareview precedes an iteration.
     pub fn review_due(&self, iteration: u64) -> bool {
         let due = |every: u64| iteration > 1 && (iteration - 1).is_multiple_of(every);
         self.review_every.is_some_and(due)
-    }
-
-    fn are_required_events_in(&self, run: &Run) -> bool {
-        self.required_events.iter().all(|event| run.seen.contains(event))
     }
 }
 
@@ -101,8 +92,14 @@ fn before_going_on(run: &Run, rules: &Rules, topology: &Topology) -> Option<Step
 
 /// Whether the run ends after the last iteration.
 fn verdict(run: &Run, rules: &Rules) -> Option<Step> {
-    if let Some(step) = failure(run) {
-        return Some(step);
+    // A failed backend ends the run, whatever its agent emitted before.
+    if let Some(failure) = run.failure() {
+        return Some(Step::Stop(LoopStop {
+            reason: failure.stop_reason().into(),
+            iteration: Some(run.done),
+            detail: Some(failure.to_string()),
+            ..LoopStop::default()
+        }));
     }
     if let Some(reason) = completion(run, rules) {
         return Some(Step::Complete(LoopComplete { reason: reason.into() }));
@@ -118,21 +115,10 @@ fn verdict(run: &Run, rules: &Rules) -> Option<Step> {
     })
 }
 
-/// A failed backend ends the run, whatever its agent emitted before.
-fn failure(run: &Run) -> Option<Step> {
-    let failure = run.failure()?;
-    Some(Step::Stop(LoopStop {
-        reason: failure.stop_reason().into(),
-        iteration: Some(run.done),
-        detail: Some(failure.to_string()),
-        ..LoopStop::default()
-    }))
-}
-
 fn completion(run: &Run, rules: &Rules) -> Option<StopReason> {
     let turn = &run.turn;
     let exit = turn.exit.as_ref()?;
-    if turn.withdrawn || !rules.are_required_events_in(run) {
+    if turn.withdrawn || !rules.required_events.iter().all(|event| run.seen.contains(event)) {
         return None;
     }
     if run.seen.contains(&rules.completion_event) {

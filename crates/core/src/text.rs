@@ -30,6 +30,19 @@ pub fn clip(text: &str, limit: usize) -> Cow<'_, str> {
     }
 }
 
+/// Escaped and shortened for a message.
+pub fn shown(text: &str, limit: usize) -> String {
+    let part = head(text, limit);
+    let end = if part.len() < text.len() { "…" } else { "" };
+    part.chars().flat_map(char::escape_debug).chain(end.chars()).collect()
+}
+
+/// The words in one line of at most `limit` characters and `...`.
+pub fn clipped_line(text: &str, limit: usize) -> String {
+    // Four times as much as can be shown is enough to find the words in it.
+    clip(&one_line(head(text, limit.saturating_mul(4))), limit).into_owned()
+}
+
 /// Joins the words in one line: any white space and control characters become one space, without any at the
 /// ends.
 pub fn one_line(text: &str) -> String {
@@ -95,12 +108,8 @@ fn skip_string(rest: &mut std::str::Chars<'_>) {
 
 /// The first line that is not blank, in at most `limit` characters and `...`.
 pub fn first_line(text: &str, limit: usize) -> String {
-    let spoken = text.lines().map(|line| {
-        // Four times as much as can be shown is enough to find the words in it.
-        one_line(head(line, limit.saturating_mul(4)))
-    });
-    let line = spoken.into_iter().find(|line| !line.is_empty()).unwrap_or_default();
-    clip(&line, limit).into_owned()
+    let mut spoken = text.lines().map(|line| clipped_line(line, limit));
+    spoken.find(|line| !line.is_empty()).unwrap_or_default()
 }
 
 /// Encloses a text in fences that are longer than any in it, so that it cannot look like a part of the

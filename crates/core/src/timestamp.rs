@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,13 @@ impl Timestamp {
     /// Clamped to the years that RFC 3339 can write.
     pub fn from_millis(millis: i64) -> Self {
         Timestamp(millis.clamp(*RANGE.start(), *RANGE.end()))
+    }
+
+    /// The moment that is this much later.
+    #[must_use]
+    pub fn plus(self, time: Duration) -> Self {
+        let millis = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        Timestamp::from_millis(self.millis().saturating_add(millis))
     }
 
     pub fn millis(self) -> i64 {

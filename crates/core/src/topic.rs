@@ -1,7 +1,8 @@
 //! The names of events, and who may write them.
 
-use std::borrow::Borrow;
 use std::fmt;
+
+use crate::text;
 
 /// The name of an event, such as `review.ready`. A topic that was read from a journal may be any
 /// text; [`Topic::check`] is the rule for topics that are about to be emitted.
@@ -103,18 +104,6 @@ impl fmt::Display for Topic {
     }
 }
 
-impl AsRef<str> for Topic {
-    fn as_ref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl Borrow<str> for Topic {
-    fn borrow(&self) -> &str {
-        &self.0
-    }
-}
-
 impl PartialEq<str> for Topic {
     fn eq(&self, other: &str) -> bool {
         self.0 == other
@@ -166,14 +155,8 @@ fn is_invisible(character: char) -> bool {
         | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Escaped and shortened for a message.
 fn shown(topic: &str) -> String {
-    const ENOUGH: usize = 60;
-    let mut text: String = topic.chars().take(ENOUGH).flat_map(char::escape_debug).collect();
-    if topic.chars().nth(ENOUGH).is_some() {
-        text.push('…');
-    }
-    text
+    text::shown(topic, 60)
 }
 
 /// Escapes a character that would not be visible otherwise; a space stays.

@@ -7,6 +7,8 @@ mod edges;
 mod read;
 mod warnings;
 
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -19,7 +21,6 @@ pub use warnings::Warning;
 /// The event before the first iteration.
 pub const OPENING_EVENT: &str = "loop.start";
 
-/// The roles of a loop and their handoffs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
     pub name: String,
@@ -83,43 +84,43 @@ pub struct Route {
 }
 
 impl Topology {
-    /// The roles of every handoff of an event, in the order of the map; all roles if there is none.
+    /// The roles of every handoff of an event, in the order of the map; all roles if there is none. The
+    /// events are those that any of these roles may emit, in the order of the roles.
     pub fn route(&self, recent_event: &str) -> Route {
-        let is_named =
-            |event: &str| self.handoff.iter().any(|handoff| handoff.event.matches(event));
         // Branches that were joined are followed by whoever follows the event that they were about.
         let recent_event = match recent_event.strip_suffix(JOINED) {
-            Some(base) if !is_named(recent_event) => base,
+            Some(base) if !self.is_handled(recent_event) => base,
             _ => recent_event,
         };
-        let mut roles: Vec<String> = Vec::new();
-        let named = self.handoff.iter().filter(|handoff| handoff.event.matches(recent_event));
-        for role in named.flat_map(|handoff| &handoff.roles) {
-            if !roles.contains(role) {
-                roles.push(role.clone());
-            }
-        }
+        let mut roles = self.roles_after(|handoff| handoff.matches(recent_event));
         if roles.is_empty() {
-            roles = self.roles.iter().map(|role| role.id.clone()).collect();
+            roles = self.roles.iter().map(|role| role.id.as_str()).collect();
         }
-        Route { events: self.events_of(&roles), roles }
+        let suggested = self.roles.iter().filter(|role| roles.contains(&role.id.as_str()));
+        let events = distinct(suggested.flat_map(|role| &role.emits).map(Pattern::as_str));
+        let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
+        Route { roles: owned(roles), events: owned(events) }
     }
 
-    /// The events that any of these roles may emit, in the order of the roles.
-    fn events_of(&self, roles: &[String]) -> Vec<String> {
-        let mut events: Vec<String> = Vec::new();
-        let suggested = self.roles.iter().filter(|role| roles.contains(&role.id));
-        for event in suggested.flat_map(|role| &role.emits) {
-            if !events.iter().any(|known| known == event.as_str()) {
-                events.push(event.to_string());
-            }
-        }
-        events
+    /// The roles of the handoffs that an event leads to, in the order of the map.
+    fn roles_after(&self, leads: impl Fn(&Pattern) -> bool) -> Vec<&str> {
+        let handoffs = self.handoff.iter().filter(|handoff| leads(&handoff.event));
+        distinct(handoffs.flat_map(|handoff| &handoff.roles).map(String::as_str))
+    }
+
+    fn is_handled(&self, event: &str) -> bool {
+        self.handoff.iter().any(|handoff| handoff.event.matches(event))
     }
 
     pub fn role(&self, id: &str) -> Option<&Role> {
         self.roles.iter().find(|role| role.id == id)
     }
+}
+
+/// The names in their order, each once.
+fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut seen = BTreeSet::new();
+    names.filter(|name| seen.insert(*name)).collect()
 }
 
 #[cfg(test)]

@@ -34,7 +34,6 @@ pub struct Verdict {
     pub follow_up: String,
 }
 
-/// Reads the final message of a reviewer.
 pub fn read(final_message: &str) -> Result<Verdict, Violation> {
     let mut message = Message::default();
     message.push(final_message.as_bytes());

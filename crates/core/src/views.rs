@@ -9,3 +9,4 @@ pub mod recent_runs;
 pub mod replay;
 pub mod review;
 pub mod scratchpad;
+pub mod usage;

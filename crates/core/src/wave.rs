@@ -4,15 +4,16 @@
 //! [`Wave`] is the state of one; [`next`] decides what it needs. A wave is part of the run that requested it, and
 //! its branches are runs of their own.
 
-mod list;
 mod state;
 mod step;
 
-pub use list::{BadList, objectives};
 pub use state::{Branch, Outcome, Request, Told, Wave, Waves};
 pub use step::{BranchOrder, Join, MergeOrder, WaveStep, next};
 
+use std::collections::BTreeSet;
+
 use crate::topic::{Topic, TopicClass};
+use crate::wire_enum::words;
 
 /// The suffix of topics that request a wave.
 pub const PARALLEL: &str = ".parallel";
@@ -73,6 +74,61 @@ pub fn refused(topic: &str, reason: &str) -> String {
         reason => BadList::from_word(reason).map_or(reason, |bad| bad.message()).to_owned(),
     };
     format!("the wave '{}' was not opened: {why}", topic.escape_debug())
+}
+
+/// The maximum length of a list, in bytes. A reader that shortens long payloads keeps more than
+/// this, so no list is taken for a shorter one.
+const LONGEST: usize = 10_000;
+
+words! {
+    /// Why a text is no list of objectives.
+    BadList {
+        Empty = "empty_branch_list",
+        NotAList = "invalid_branch_list",
+        TooMany = "too_many_branches",
+        Repeated = "duplicate_branches",
+        TooLong = "branch_list_too_long",
+    }
+}
+
+impl BadList {
+    fn message(self) -> &'static str {
+        match self {
+            BadList::Empty => "there is no objective in it",
+            BadList::NotAList => "a line does not begin with '- ', '* ' or a number and a dot",
+            BadList::TooMany => "it has more items than parallel.max_branches allows",
+            BadList::Repeated => "it has a duplicate objective",
+            BadList::TooLong => {
+                "it is longer than 10,000 bytes; write long objectives to files and name them"
+            }
+        }
+    }
+}
+
+/// Reads a list of at most `most` different objectives: bullets or numbers, one per line.
+pub fn objectives(text: &str, most: u64) -> Result<Vec<String>, BadList> {
+    if text.len() > LONGEST {
+        return Err(BadList::TooLong);
+    }
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let items = lines.map(item).collect::<Option<Vec<&str>>>().ok_or(BadList::NotAList)?;
+    let distinct: BTreeSet<&str> = items.iter().copied().collect();
+    match items.len() {
+        0 => Err(BadList::Empty),
+        count if count as u64 > most => Err(BadList::TooMany),
+        count if count > distinct.len() => Err(BadList::Repeated),
+        _ => Ok(items.into_iter().map(str::to_owned).collect()),
+    }
+}
+
+fn item(line: &str) -> Option<&str> {
+    let numbered = || {
+        let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
+        (rest.len() < line.len()).then(|| rest.strip_prefix(". "))?
+    };
+    let said = line.strip_prefix("- ").or_else(|| line.strip_prefix("* ")).or_else(numbered)?;
+    let said = said.trim();
+    (!said.is_empty()).then_some(said)
 }
 
 #[cfg(test)]

@@ -2,12 +2,14 @@
 
 use std::fmt;
 
-/// Declares an enum with a word per variant, and maybe other words that mean the same.
+/// Declares enums with a word per variant, and maybe other words that mean the same.
 macro_rules! words {
-    ($(#[$about:meta])* $name:ident { $($(#[$each:meta])* $variant:ident = $word:literal $(| $also:literal)*,)+ }) => {
+    ($( $(#[$about:meta])* $name:ident {
+        $( $(#[$each:meta])* $variant:ident = $word:literal $(| $also:literal)*, )+
+    } )+) => { $(
         $(#[$about])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-        pub enum $name { $($(#[$each])* $variant,)+ }
+        pub enum $name { $( $(#[$each])* $variant, )+ }
 
         impl $name {
             /// All words, in the order of the variants.
@@ -42,7 +44,7 @@ macro_rules! words {
                 f.pad(self.name())
             }
         }
-    };
+    )+ };
 }
 
 pub(crate) use words;

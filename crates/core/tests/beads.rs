@@ -3,10 +3,16 @@
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 use autoloop_core::queue::Status;
-use autoloop_core::queue::beads::{complaint, each_issue, is_unknown_option, issues};
+use autoloop_core::queue::beads::{BadAnswer, Issue, complaint, each_issue, is_unknown_option};
 use proptest::prelude::*;
 
 const ISSUE: &str = r#"{"id":"bd-a1","title":"parse","status":"open","priority":1}"#;
+
+fn issues(answer: &str) -> Result<Vec<Issue>, BadAnswer> {
+    let mut issues = Vec::new();
+    each_issue(answer, &mut |issue| issues.push(issue))?;
+    Ok(issues)
+}
 
 fn ids(answer: &str) -> Vec<String> {
     issues(answer).unwrap().into_iter().map(|issue| issue.item.id).collect()

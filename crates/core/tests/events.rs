@@ -44,9 +44,9 @@ impl Made for bool {
     }
 }
 
-impl Made for Seconds {
+impl Made for Amount {
     fn made(dice: &mut Dice) -> Self {
-        Seconds(u64::made(dice))
+        Amount(u64::made(dice))
     }
 }
 
@@ -111,7 +111,7 @@ fn in_the_other_form(mut record: Record) -> Record {
                 "true" => Value::Flag(true),
                 "false" => Value::Flag(false),
                 text => match text.parse::<u64>() {
-                    Ok(number) if number.to_string() == *text => Value::Number(number.into()),
+                    Ok(number) if number.to_string() == *text => Value::Number(number.to_string()),
                     _ => Value::Text(text.to_owned()),
                 },
             },
@@ -191,35 +191,33 @@ system_events! {
     slot_run_finish: SlotRunFinish { reason, taken, passed }
 }
 
+/// A coordination event of any texts, with its topic and payload.
+macro_rules! said {
+    ($dice:ident, $name:ident = $topic:literal { $($field:ident),* }) => {{
+        $( let $field = text($dice); )*
+        let pairs = [$( pair(stringify!($field), &$field) ),*];
+        ($topic, pairs.join(" "), Coordination::$name { $($field),* })
+    }};
+}
+
+fn pair(key: &str, value: &str) -> String {
+    format!("{key}={};", value.replace('\\', r"\\").replace(';', r"\;"))
+}
+
 #[test]
-fn coordination_events_round_trip_through_their_payload() {
+fn coordination_events_are_read_from_their_payload() {
     simulate("coordination", 500, |_, dice| {
         let all = [
-            Coordination::IssueDiscovered {
-                id: text(dice),
-                summary: text(dice),
-                disposition: text(dice),
-                owner: text(dice),
-            },
-            Coordination::IssueResolved { id: text(dice), resolution: text(dice) },
-            Coordination::SliceStarted { id: text(dice), description: text(dice) },
-            Coordination::SliceVerified { id: text(dice) },
-            Coordination::SliceCommitted { id: text(dice), commit_hash: text(dice) },
-            Coordination::ContextArchived {
-                source_file: text(dice),
-                dest_file: text(dice),
-                reason: text(dice),
-            },
-            Coordination::ChainSpawn {
-                chain_id: text(dice),
-                parent_id: text(dice),
-                steps: text(dice),
-                justification: text(dice),
-            },
+            said!(dice, IssueDiscovered = "issue.discovered" { id, summary, disposition, owner }),
+            said!(dice, IssueResolved = "issue.resolved" { id, resolution }),
+            said!(dice, SliceStarted = "slice.started" { id, description }),
+            said!(dice, SliceVerified = "slice.verified" { id }),
+            said!(dice, SliceCommitted = "slice.committed" { id, commit_hash }),
+            said!(dice, ContextArchived = "context.archived" { source_file, dest_file, reason }),
+            said!(dice, ChainSpawn = "chain.spawn" { chain_id, parent_id, steps, justification }),
         ];
-        for event in all {
-            let topic = autoloop_core::topic::Topic::new(event.topic());
-            let written = heading(dice).agent(topic, event.payload().to_string());
+        for (topic, payload, event) in all {
+            let written = heading(dice).agent(autoloop_core::topic::Topic::new(topic), payload);
             assert_means(&written, &Event::Coordination(event));
         }
     });
@@ -251,7 +249,7 @@ fn a_field_that_is_missing_or_cannot_be_read_has_its_default() {
         let record = Glance::read(line.as_bytes()).unwrap();
         let finish = IterationFinish::of(&record).unwrap();
         assert_eq!(finish.exit_code.known(), exit_code, "{line}");
-        assert_eq!((finish.timed_out, finish.elapsed_s), (None, elapsed_s.map(Seconds)), "{line}");
+        assert_eq!((finish.timed_out, finish.elapsed_s), (None, elapsed_s.map(Amount)), "{line}");
         assert_eq!(
             (finish.output.read().as_ref(), finish.detail.as_deref()),
             ("", detail),
@@ -364,7 +362,7 @@ fn the_wire_form_is_that_of_the_reference() {
     let finish = IterationFinish {
         exit_code: (-1).into(),
         timed_out: Some(false),
-        elapsed_s: Some(Seconds(12)),
+        elapsed_s: Some(Amount(12)),
         output: "a\n".into(),
         ..IterationFinish::default()
     };

@@ -375,6 +375,7 @@ fn every_run_ends_by_its_rules_wherever_it_crashes() {
             Word::Known(End::NoItems | End::Iterations) => {}
             Word::Known(End::MaxItems) => assert!(model.rules.max_items.is_some()),
             Word::Known(End::StopMarker) => assert!(slots.is_stopping),
+            Word::Known(End::Interrupted) => panic!("no process asked it to stop"),
             Word::Unknown(other) => panic!("{other}"),
         }
     });

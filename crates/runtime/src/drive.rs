@@ -5,13 +5,13 @@
 //! crashed anywhere is resumed by asking again.
 
 mod chain;
-mod chain_index;
+mod chain_records;
 mod chain_requests;
 mod loop_driver;
-mod loop_turns;
+mod loop_run;
 mod parallel;
+mod review_turn;
 mod slots;
-mod step_reports;
 mod turn_records;
 mod wave;
 mod worktrees;
@@ -20,6 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use autoloop_core::config::SyncPolicy;
+use autoloop_core::env::Env;
 use autoloop_core::memory::Places;
 use autoloop_core::plan::Plan;
 
@@ -59,6 +60,19 @@ fn reviewer_handler(site: &Site<'_>, loaded: &Loaded, memory: Places, speaker: S
             durability: durability(&loaded.plan),
             clock: Arc::clone(&site.world.clock),
         },
+    }
+}
+
+fn environment(loaded: &Loaded, run: &str, iteration: u64) -> Env {
+    let files = &loaded.files;
+    Env {
+        run_id: Some(run.to_owned()),
+        iteration: Some(iteration.to_string()),
+        state_dir: Some(files.state_dir.to_path_buf()),
+        journal_file: Some(files.journal.clone()),
+        bin: Some(files.state_dir.tool()),
+        log_level: Some(loaded.plan.log_level.to_string()),
+        ..Env::default()
     }
 }
 

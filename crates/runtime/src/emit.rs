@@ -13,7 +13,6 @@ use crate::failure::Failure;
 use crate::journal::{Append, Durability, Journal, NewRecord, Spooled};
 use crate::world::Clock;
 
-/// The largest payload that an event may have, in bytes.
 pub const LARGEST_PAYLOAD: u64 = 100 * 1024 * 1024;
 
 /// The emitter of an event, and what it may emit.
@@ -23,11 +22,8 @@ pub struct Speaker {
     pub run: Option<String>,
     /// Empty outside of an iteration.
     pub iteration: String,
-    /// The event that routed the iteration.
     pub recent_event: String,
-    /// The suggested roles and the allowed events.
     pub route: Route,
-    /// Whether waves may be requested.
     pub parallel: Parallel,
 }
 
@@ -39,7 +35,6 @@ pub struct Event {
     pub spooled: Option<Spooled>,
 }
 
-/// Appends the events of one speaker.
 pub struct Emitter {
     pub speaker: Speaker,
     pub journal: Arc<dyn Journal>,

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use autoloop_core::agents::ClientError;
 use autoloop_core::chain::Fault;
 use autoloop_core::config::ItemSource;
 use autoloop_core::coordinator::Kind;
@@ -15,17 +16,15 @@ use crate::project::LoadError;
 use crate::queue::QueueError;
 use crate::sandbox::SandboxError;
 
-/// Why a run could not be carried on.
 #[derive(Debug, thiserror::Error)]
 pub enum DriveError {
-    #[error("run '{run}' is being driven by another process{}", holder.map(|pid| format!(" ({pid})")).unwrap_or_default())]
+    #[error("{} '{run}' is being driven by another process{}", chain_or_run(*.kind), holder.map(|pid| format!(" ({pid})")).unwrap_or_default())]
     Busy {
+        kind: Kind,
         run: String,
         /// The process, where the system lists it.
         holder: Option<u32>,
     },
-    #[error("chain '{chain}' is being driven by another process{}", holder.map(|pid| format!(" ({pid})")).unwrap_or_default())]
-    BusyChain { chain: String, holder: Option<u32> },
     #[error(transparent)]
     BadRunId(#[from] BadRunId),
     #[error(transparent)]
@@ -36,9 +35,11 @@ pub enum DriveError {
     Read(#[from] ReadError),
     #[error(transparent)]
     Launch(#[from] LaunchError),
-    /// A step of a chain cannot begin.
     #[error("{source}")]
     Step { number: u64, source: Box<DriveError> },
+    /// A client refuses to work, or is unavailable for too long. The same would happen to every other turn.
+    #[error("{client} cannot work: {error}")]
+    Client { client: String, error: ClientError },
     /// The sandbox that the settings require is not available.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
@@ -46,7 +47,6 @@ pub enum DriveError {
     NoTrees(GitError),
     #[error("slots cannot have working trees of their own: {0}")]
     NoWorktrees(String),
-    /// A run of slots is resumed with another queue.
     #[error("run '{run}' takes its items from {}, and the settings say {now}", .began.to_string().escape_debug())]
     OtherSource { run: String, began: Word<ItemSource>, now: ItemSource },
     #[error(transparent)]
@@ -59,7 +59,6 @@ pub enum DriveError {
     Write { path: PathBuf, source: io::Error },
 }
 
-/// Why a run could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     #[error(transparent)]
@@ -100,7 +99,7 @@ pub enum LaunchError {
     /// `latest` is the latest run of this kind, which completed.
     #[error("no {} to resume in {}: {}", run_noun(*.kind), .journal.display(), nothing(*.kind, .latest.as_deref()))]
     NothingToResume { kind: Kind, journal: PathBuf, latest: Option<String> },
-    #[error("{} '{id}' completed: there is nothing to resume", if *.kind == Kind::Chain { "chain" } else { "run" })]
+    #[error("{} '{id}' completed: there is nothing to resume", chain_or_run(*.kind))]
     Completed { kind: Kind, id: String },
     /// `key_dir` is set where the key that would prove them cannot be kept.
     #[error("cannot resume '{run}': its records and flags cannot be proven to be its own")]
@@ -114,24 +113,24 @@ pub enum LaunchError {
 impl LaunchError {
     /// Whether the request or a settings file has to be corrected.
     pub fn is_usage(&self) -> bool {
-        use LaunchError::{
-            Load, NoAgent, NoLoop, NoObjective, PartOfRun, PresetTooLarge, Steps, StepsChanged,
-            UnknownChain, UnknownPreset,
-        };
         matches!(
             self,
-            Load(_)
-                | NoAgent { .. }
-                | NoLoop(_)
-                | NoObjective(_)
-                | PartOfRun { .. }
-                | PresetTooLarge(_)
-                | Steps(_)
-                | StepsChanged { .. }
-                | UnknownChain { .. }
-                | UnknownPreset { .. }
+            Self::Load(_)
+                | Self::NoAgent { .. }
+                | Self::NoLoop(_)
+                | Self::NoObjective(_)
+                | Self::PartOfRun { .. }
+                | Self::PresetTooLarge(_)
+                | Self::Steps(_)
+                | Self::StepsChanged { .. }
+                | Self::UnknownChain { .. }
+                | Self::UnknownPreset { .. }
         )
     }
+}
+
+fn chain_or_run(kind: Kind) -> &'static str {
+    if kind == Kind::Chain { "chain" } else { "run" }
 }
 
 fn a_run(kind: Kind) -> &'static str {

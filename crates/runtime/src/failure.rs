@@ -15,13 +15,11 @@ use crate::journal::{AppendError, ReadError, Unsuitable};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailureKind {
     Failed,
-    /// The request is invalid.
     Usage,
     /// The protocol does not allow the request.
     Refused,
 }
 
-/// A request that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     pub kind: FailureKind,

@@ -11,42 +11,43 @@
     reason = "opens files that the Disk does not simulate, in the way every caller should"
 )]
 
-use std::fs::File;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::world::{Access, Disk, DiskFile, FileKind};
 
+/// Opens a directory, and refuses a link to one.
+pub(crate) const DIRECTORY: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// How much is read at once.
+const BLOCK: u64 = 64 * 1024;
+
 /// Whether the last component of a path may be a symbolic link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
-    /// The file that the link names is opened.
     Follow,
     /// A link is not a regular file.
     Refuse,
 }
 
-/// Why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
     /// A directory, a pipe, a socket, a device, or a link where none is followed.
     #[error("it is not a regular file")]
     NotAFile,
-    /// Longer than the limit.
     #[error("it has {bytes} bytes; the limit is {most}")]
-    TooLong {
-        /// The length of the file.
-        bytes: u64,
-        /// The limit.
-        most: u64,
-    },
-    /// Bytes that are not text.
+    TooLong { bytes: u64, most: u64 },
     #[error("it is not UTF-8")]
     NotText,
-    /// The system refuses.
     #[error("{0}")]
     Io(#[from] io::Error),
 }
@@ -71,10 +72,8 @@ pub fn open(
         Links::Refuse => Access::ReadNoFollow,
     };
     let file = match disk.open(path, access) {
-        Ok(file) => file,
         Err(error) if is_missing(&error) => return Ok(None),
-        Err(error) if is_special(&error, links) => return Err(Unreadable::NotAFile),
-        Err(error) => return Err(error.into()),
+        opened => opened.map_err(|error| cannot_open(error, links))?,
     };
     match file.stat()?.kind {
         FileKind::Regular => Ok(Some(file)),
@@ -89,11 +88,8 @@ pub fn open_here(path: &Path, links: Links, most: u64) -> Result<File, Unreadabl
         Links::Follow => flags,
         Links::Refuse => flags | OFlags::NOFOLLOW,
     };
-    let file = match rustix::fs::open(path, flags, Mode::empty()).map_err(io::Error::from) {
-        Ok(file) => File::from(file),
-        Err(error) if is_special(&error, links) => return Err(Unreadable::NotAFile),
-        Err(error) => return Err(error.into()),
-    };
+    let opened = rustix::fs::open(path, flags, Mode::empty());
+    let file = File::from(opened.map_err(|errno| cannot_open(errno.into(), links))?);
     let found = file.metadata()?;
     match found.len() {
         _ if !found.is_file() => Err(Unreadable::NotAFile),
@@ -110,31 +106,52 @@ pub fn read(
     most: u64,
 ) -> Result<Option<Vec<u8>>, Unreadable> {
     let Some(file) = open(disk, path, links)? else { return Ok(None) };
-    let length = file.stat()?.len;
-    if length > most {
-        return Err(Unreadable::TooLong { bytes: length, most });
-    }
     let mut bytes = Vec::new();
-    let mut block = [0; 8 * 1024];
+    let mut length = file.stat()?.len;
     // The file may grow while it is read, so its length alone is no limit.
-    loop {
-        match file.read_at(&mut block, bytes.len() as u64) {
-            Ok(0) => return Ok(Some(bytes)),
-            Ok(count) => bytes.extend_from_slice(&block[..count]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error.into()),
+    while length <= most {
+        let at = bytes.len() as u64;
+        let block = file.read_range(at..at + BLOCK)?;
+        bytes.extend_from_slice(&block);
+        if (block.len() as u64) < BLOCK {
+            return Ok(Some(bytes));
         }
-        let length = bytes.len() as u64;
-        if length > most {
-            return Err(Unreadable::TooLong { bytes: length, most });
-        }
+        length = length.max(bytes.len() as u64);
     }
+    Err(Unreadable::TooLong { bytes: length, most })
 }
 
 /// The text of a file that a user placed, of at most `most` bytes; `None` if there is no such file.
 pub fn read_text(disk: &dyn Disk, path: &Path, most: u64) -> Result<Option<String>, Unreadable> {
     let bytes = read(disk, path, Links::Follow, most)?;
     bytes.map(String::from_utf8).transpose().map_err(|_| Unreadable::NotText)
+}
+
+/// The end of a file that another process may still be writing to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tail {
+    /// The last lines. Bytes that are not UTF-8 are U+FFFD.
+    pub text: String,
+    pub length: u64,
+    /// How many bytes before the text were left out.
+    pub left_out: u64,
+}
+
+/// Reads at most so many bytes from the end of a file, from the beginning of a line where there is one.
+pub fn tail(path: &Path, most: u32, disk: &dyn Disk) -> io::Result<Tail> {
+    let file = open(disk, path, Links::Refuse)?.ok_or(io::ErrorKind::NotFound)?;
+    let length = file.stat()?.len;
+    let left_out = length.saturating_sub(most.into());
+    let bytes = file.read_range(left_out..length)?;
+    let begin = match bytes.iter().position(|byte| *byte == b'\n') {
+        Some(end) if left_out > 0 && end + 1 < bytes.len() => end + 1,
+        _ => 0,
+    };
+    Ok(Tail {
+        text: String::from_utf8_lossy(&bytes[begin..]).into_owned(),
+        length,
+        left_out: left_out + begin as u64,
+    })
 }
 
 /// Removes a file or a link; one that does not exist is no error.
@@ -150,11 +167,82 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Whether an error says that the name stands for something that cannot be opened as a file is.
-fn is_special(error: &io::Error, links: Links) -> bool {
-    let is = |errno: Errno| error.raw_os_error() == Some(errno.raw_os_error());
-    // A socket has no descriptor to open; a link that is not followed is reported as a loop.
-    is(Errno::NXIO) || (links == Links::Refuse && is(Errno::LOOP))
+/// Why a name cannot be opened as a file is.
+fn cannot_open(error: io::Error, links: Links) -> Unreadable {
+    match Errno::from_io_error(&error) {
+        // A socket has no descriptor to open; a link that is not followed is reported as a loop.
+        Some(Errno::NXIO) => Unreadable::NotAFile,
+        Some(Errno::LOOP) if links == Links::Refuse => Unreadable::NotAFile,
+        _ => error.into(),
+    }
+}
+
+/// Removes whatever has a name in a directory, with everything in it. A missing one is fine.
+///
+/// Directories inside are first moved up beside it, so that a tree of any depth needs few open files.
+pub(crate) fn remove_at(dir: &OwnedFd, name: &OsStr) -> io::Result<()> {
+    if !is_directory_left(dir, name)? {
+        return Ok(());
+    }
+    let mut directories = vec![name.to_owned()];
+    let mut moved = 0;
+    while let Some(name) = directories.pop() {
+        let inside = rustix::fs::openat(dir, &name, DIRECTORY, Mode::empty())?;
+        for found in names_in(&inside)? {
+            if is_directory_left(&inside, &found)? {
+                moved += 1;
+                let lifted = OsString::from(format!(".removing-{}-{moved}", std::process::id()));
+                rustix::fs::renameat(&inside, &found, dir, &lifted)?;
+                directories.push(lifted);
+            }
+        }
+        rustix::fs::unlinkat(dir, &name, AtFlags::REMOVEDIR)?;
+    }
+    Ok(())
+}
+
+/// Removes a name unless it is a directory, which is made accessible instead.
+fn is_directory_left(dir: &OwnedFd, name: &OsStr) -> io::Result<bool> {
+    match rustix::fs::unlinkat(dir, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => return Ok(false),
+        Err(Errno::ISDIR | Errno::PERM) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+        return Err(Errno::PERM.into());
+    }
+    if stat.st_mode & 0o700 != 0o700 {
+        rustix::fs::chmodat(dir, name, Mode::RWXU, AtFlags::empty())?;
+    }
+    Ok(true)
+}
+
+/// Removes a directory with everything in it, also where its modes forbid it, or whatever else is at a path. A
+/// missing one is fine.
+pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => {}
+        Ok(_) => return remove_if_exists(path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+    let inside = rustix::fs::open(path, DIRECTORY, Mode::empty())?;
+    for name in names_in(&inside)? {
+        remove_at(&inside, &name)?;
+    }
+    fs::remove_dir(path)
+}
+
+/// The names in a directory.
+pub(crate) fn names_in(dir: impl AsFd) -> io::Result<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(dir)? {
+        names.push(OsString::from_vec(entry?.file_name().to_bytes().to_vec()));
+    }
+    names.retain(|name| name != "." && name != "..");
+    Ok(names)
 }
 
 #[cfg(test)]
@@ -213,5 +301,34 @@ mod tests {
         }
         let circle = read_text(&RealDisk, &path("link2"), 20_000).unwrap_err().to_string();
         assert!(circle.contains("os error 40"), "{circle}");
+    }
+
+    fn of(bytes: &[u8], most: u32) -> (String, u64) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        std::fs::write(&path, bytes).unwrap();
+        let tail = tail(&path, most, &RealDisk).unwrap();
+        assert_eq!(tail.length, bytes.len() as u64);
+        (tail.text, tail.left_out)
+    }
+
+    #[test]
+    fn whole_lines_are_read_from_the_end() {
+        assert_eq!(of(b"one\ntwo\nthree", 100), ("one\ntwo\nthree".into(), 0));
+        assert_eq!(of(b"one\ntwo\nthree", 11), ("two\nthree".into(), 4));
+        assert_eq!(of(b"one\ntwo\nthree", 3), ("ree".into(), 10));
+        assert_eq!(of(b"0123456789\n", 4), ("789\n".into(), 7));
+        assert_eq!(of(b"", 4), (String::new(), 0));
+        assert_eq!(of(b"a\xffb", 4), ("a\u{fffd}b".into(), 0));
+    }
+
+    #[test]
+    fn what_is_no_file_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("/etc/hostname", &link).unwrap();
+        for path in [dir.path(), &link, &dir.path().join("missing")] {
+            assert!(tail(path, 10, &RealDisk).is_err(), "{}", path.display());
+        }
     }
 }

@@ -9,10 +9,8 @@ use std::path::Path;
 
 use rustix::fs::{Access, access};
 
-/// What a directory is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Volume {
-    /// The file system it is on.
     pub system: FileSystem,
     /// How many bytes we could write there.
     pub free: u64,
@@ -37,7 +35,6 @@ pub enum FileSystem {
     Unknown,
 }
 
-/// Looks at a directory.
 pub fn volume(dir: &Path) -> io::Result<Volume> {
     let space = rustix::fs::statvfs(dir)?;
     let owner = fs::metadata(dir)?.uid();

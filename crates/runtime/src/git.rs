@@ -17,7 +17,6 @@ mod error;
 mod gitdir;
 mod lockfile;
 mod merge_back;
-mod plumbing;
 mod private;
 #[cfg(test)]
 mod scene;
@@ -35,8 +34,7 @@ pub use merge_back::{Change, MergeBack};
 pub use worktree::{CommittedWork, HeadState, WorkBranch, Worktree};
 
 use crate::world::World;
-use command::Git;
-use plumbing::reference;
+use command::{Git, reference};
 use private::Pinned;
 
 /// The first version that merges without touching files.

@@ -10,17 +10,15 @@ mod request_file;
 
 use std::ops::ControlFlow;
 
-use autoloop_core::coordinator::Fold;
+use autoloop_core::coordinator::{Fold, Kind};
 use autoloop_core::provenance::{FORGED, Mark, Proof, Provenance, is_harness_only};
 use autoloop_core::record::{EventInvalid, Glance, Heading, Record};
-use autoloop_core::run::{LoopFold, Run};
-use autoloop_core::timestamp::Timestamp;
 use autoloop_core::topic::{Topic, TopicClass};
-use autoloop_core::views::scratchpad::Scratchpad;
 
 use crate::error::DriveError;
 use crate::journal::{Append, AppendError, Durability, Journal, NewRecord, Position, ReadError};
-use crate::site::Trust;
+use crate::site::{Site, Trust};
+use crate::world::Clock;
 
 pub(crate) use place::{RunLock, RunPlace, create_dirs, run_dir};
 pub(crate) use request_file::{RequestText, keep_request, read_request};
@@ -28,6 +26,9 @@ pub(crate) use request_file::{RequestText, keep_request, read_request};
 /// A run, held by this process, and the records that it is folded from.
 pub(crate) struct Harness<'a, F> {
     journal: &'a dyn Journal,
+    clock: &'a dyn Clock,
+    /// What its records have to survive.
+    pub(crate) durability: Durability,
     records: RunRecords<F>,
     /// Everything before it is in the records.
     position: Position,
@@ -35,53 +36,36 @@ pub(crate) struct Harness<'a, F> {
     _lock: RunLock,
 }
 
-/// What other processes wrote about a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Foreign {
     /// Events that want to route, in order.
     pub events: Vec<Topic>,
-    /// The topics of forged records.
     pub forged: Vec<String>,
 }
 
+/// Whether a run begins or is resumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    Begin,
+    Resume,
+}
+
 impl<'a, F: Fold> Harness<'a, F> {
-    /// Begins a run. Records that are already there do not count.
-    pub(crate) fn begin(
-        journal: &'a dyn Journal,
-        place: RunPlace<'_>,
+    pub(crate) fn open(
+        opening: Opening,
+        site: &Site<'a>,
+        place: &RunPlace<'_>,
         lock: RunLock,
+        durability: Durability,
     ) -> Result<Self, DriveError> {
-        let mut records = RunRecords::new(place.run, place.provenance(Trust::Proven)?);
-        let mut position = journal.head()?;
-        if lock.was_used() {
-            // Its own records are of an earlier attempt. Numbers are not used twice.
-            notes::forget(place)?;
-            let found = place.provenance(Trust::Proven)?;
-            let mut earlier = RunRecords::<F>::new(place.run, found);
-            position = earlier.read(journal, Position::START)?;
-            records.provenance = earlier.provenance;
-        }
-        Ok(Harness { journal, records, position, _lock: lock })
+        let (records, position) = match opening {
+            Opening::Begin => begin(site.journal, place, &lock)?,
+            Opening::Resume => resume(site.journal, place, site.trust)?,
+        };
+        let clock = &*site.world.clock;
+        Ok(Harness { journal: site.journal, clock, durability, records, position, _lock: lock })
     }
 
-    /// Resumes a run from the records that are proven to be its harness's.
-    pub(crate) fn resume(
-        journal: &'a dyn Journal,
-        place: RunPlace<'_>,
-        lock: RunLock,
-        trust: Trust,
-    ) -> Result<Self, DriveError> {
-        repair(journal)?;
-        let mut records = RunRecords::new(place.run, place.provenance(trust)?);
-        let position = records.read(journal, Position::START)?;
-        if trust == Trust::Journal && !records.unsealed.is_empty() {
-            notes::write(place, &records.unsealed)?;
-        }
-        records.foreign.events.clear();
-        Ok(Harness { journal, records, position, _lock: lock })
-    }
-
-    /// The state of the run.
     pub(crate) fn fold(&self) -> &F {
         &self.records.fold
     }
@@ -90,19 +74,18 @@ impl<'a, F: Fold> Harness<'a, F> {
         self.records.fold
     }
 
-    /// The heading of the records of one step.
-    pub(crate) fn heading(&self, iteration: impl ToString, now: Timestamp) -> Heading {
-        Heading { run: self.fold().id().to_owned(), iteration: iteration.to_string(), now }
+    pub(crate) fn heading(&self, iteration: impl ToString) -> Heading {
+        let (run, now) = (self.fold().id().to_owned(), self.clock.now());
+        Heading { run, iteration: iteration.to_string(), now }
     }
 
     /// Appends records of the harness and applies them. `records` is given what other processes wrote since the
     /// last call, and is called again when one of them was faster.
     pub(crate) fn append(
         &mut self,
-        durability: Durability,
         records: impl FnMut(&Foreign) -> Vec<NewRecord>,
     ) -> Result<(), DriveError> {
-        self.append_quietly(durability, records)?;
+        self.store(self.durability, records)?;
         self.records.foreign = Foreign::default();
         Ok(())
     }
@@ -110,33 +93,42 @@ impl<'a, F: Fold> Harness<'a, F> {
     /// Appends records of one step, whatever other processes wrote meanwhile.
     pub(crate) fn record(
         &mut self,
-        durability: Durability,
         iteration: impl ToString,
-        now: Timestamp,
         records: impl FnOnce(&Heading) -> Vec<Record>,
     ) -> Result<(), DriveError> {
-        let records = records(&self.heading(iteration, now));
-        self.append(durability, |_| records.iter().cloned().map(NewRecord::from).collect())
+        let records = records(&self.heading(iteration));
+        self.append(|_| records.iter().cloned().map(NewRecord::from).collect())
     }
 
-    /// Appends records, and before them a refusal of each forged one. Returns a note about these for the user.
-    pub(crate) fn append_refusing(
+    /// The same, and before them a refusal of each forged one. Returns a note about these for the user.
+    pub(crate) fn record_refusing(
         &mut self,
-        durability: Durability,
-        heading: &Heading,
-        records: &[Record],
+        iteration: impl ToString,
+        records: impl FnOnce(&Heading) -> Vec<Record>,
     ) -> Result<Option<String>, DriveError> {
+        let heading = self.heading(iteration);
+        let records = records(&heading);
         let mut forged = Vec::new();
-        self.append(durability, |foreign| {
+        self.append(|foreign| {
             forged.clone_from(&foreign.forged);
-            let refusals = forged.iter().map(|topic| refusal(topic).record(heading));
+            let refusals = forged.iter().map(|topic| refusal(topic).record(&heading));
             refusals.chain(records.iter().cloned()).map(NewRecord::from).collect()
         })?;
         Ok(forged_note(&forged))
     }
 
-    /// Appends records that only views use. What other processes wrote is left for the next append.
-    pub(crate) fn append_quietly(
+    /// Appends a record that only views use; the next records bring it to the disk. What other processes wrote is
+    /// left for the next append.
+    pub(crate) fn record_quietly(
+        &mut self,
+        iteration: impl ToString,
+        record: impl FnOnce(&Heading) -> Record,
+    ) -> Result<(), DriveError> {
+        let record = record(&self.heading(iteration));
+        self.store(Durability::Cached, |_| vec![record.clone().into()])
+    }
+
+    fn store(
         &mut self,
         durability: Durability,
         mut records: impl FnMut(&Foreign) -> Vec<NewRecord>,
@@ -175,19 +167,46 @@ impl<'a, F: Fold> Harness<'a, F> {
     }
 }
 
-impl Harness<'_, LoopFold> {
-    pub(crate) fn run(&self) -> &Run {
-        &self.records.fold.run
+/// Begins a run. Records that are already there do not count.
+fn begin<F: Fold>(
+    journal: &dyn Journal,
+    place: &RunPlace<'_>,
+    lock: &RunLock,
+) -> Result<(RunRecords<F>, Position), DriveError> {
+    let mut records = RunRecords::new(place.run, place.provenance(Trust::Proven)?);
+    let mut position = journal.head()?;
+    if lock.was_used() {
+        // Its own records are of an earlier attempt. Numbers are not used twice.
+        notes::forget(place)?;
+        let found = place.provenance(Trust::Proven)?;
+        let mut earlier = RunRecords::<F>::new(place.run, found);
+        position = earlier.read(journal)?;
+        records.provenance = earlier.provenance;
     }
+    Ok((records, position))
+}
 
-    pub(crate) fn scratchpad(&self) -> &Scratchpad {
-        &self.records.fold.scratchpad
+/// Resumes a run from the records that are proven to be its harness's.
+fn resume<F: Fold>(
+    journal: &dyn Journal,
+    place: &RunPlace<'_>,
+    trust: Trust,
+) -> Result<(RunRecords<F>, Position), DriveError> {
+    repair(journal)?;
+    let mut records = RunRecords::new(place.run, place.provenance(trust)?);
+    let position = records.read(journal)?;
+    if trust == Trust::Journal && !records.unsealed.is_empty() {
+        notes::write(place, &records.unsealed)?;
     }
+    records.foreign.events.clear();
+    Ok((records, position))
 }
 
 /// The records of one run, told apart by who wrote them.
 pub(crate) struct RunRecords<F> {
     pub(crate) fold: F,
+    /// Whether the journal claims that the run began, or mentions it where it is one of a loop.
+    pub(crate) is_there: bool,
     provenance: Provenance,
     foreign: Foreign,
     /// The marks of records that are believed without a seal.
@@ -196,13 +215,17 @@ pub(crate) struct RunRecords<F> {
 
 impl<F: Fold> RunRecords<F> {
     pub(crate) fn new(run: &str, provenance: Provenance) -> Self {
-        let foreign = Foreign::default();
-        RunRecords { fold: F::new(run), provenance, foreign, unsealed: Vec::new() }
+        RunRecords {
+            fold: F::new(run),
+            is_there: false,
+            provenance,
+            foreign: Foreign::default(),
+            unsealed: Vec::new(),
+        }
     }
 
-    /// Reads a journal to its end.
-    fn read(&mut self, journal: &dyn Journal, from: Position) -> Result<Position, ReadError> {
-        journal.read(from, &mut |line| {
+    pub(crate) fn read(&mut self, journal: &dyn Journal) -> Result<Position, ReadError> {
+        journal.read(Position::START, &mut |line| {
             line.records(|record| self.take(record));
             ControlFlow::Continue(())
         })
@@ -213,11 +236,11 @@ impl<F: Fold> RunRecords<F> {
         self.provenance.next_number() > 0
     }
 
-    /// Applies a record, if it is one of the run.
     pub(crate) fn take(&mut self, record: &Glance<'_>) {
         if record.run() != self.fold.id() {
             return;
         }
+        self.is_there |= F::KIND == Kind::Loop || F::KIND.begins(record);
         let proof = self.provenance.own(record);
         let topic = record.topic();
         match proof {
@@ -273,9 +296,7 @@ pub(crate) fn repair(journal: &dyn Journal) -> Result<(), AppendError> {
     journal.append(&[], Append::default()).map(drop)
 }
 
-/// A note about records that were ignored, for the user.
 fn forged_note(topics: &[String]) -> Option<String> {
-    /// So many are named.
     const NAMED: usize = 10;
 
     match topics {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
-use autoloop_core::record::{Hole, Record};
+use autoloop_core::record::Record;
 use autoloop_core::view::View;
 use autoloop_core::views::latest_run::LatestRun;
 
@@ -101,7 +101,6 @@ impl dyn Journal + '_ {
         }
     }
 
-    /// The run that began last.
     pub fn latest_run(&self) -> Result<LatestRun, ReadError> {
         match self.file() {
             Some(file) => file.latest_run(),
@@ -119,7 +118,6 @@ impl dyn Journal + '_ {
     }
 }
 
-/// Called for each line.
 pub type Visit<'a> = dyn FnMut(&Line<'_>) -> ControlFlow<()> + 'a;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,7 +137,6 @@ pub enum Durability {
     Cached,
 }
 
-/// A record to be appended.
 #[derive(Clone, Debug)]
 pub struct NewRecord {
     pub record: Record,
@@ -153,20 +150,17 @@ impl From<Record> for NewRecord {
     }
 }
 
-/// A text in a file, to be added to a record while it is written. Bytes that are not UTF-8 become
+/// A text in a file, to be added to the payload or the output of a record while it is written. Bytes that are not UTF-8 become
 /// U+FFFD.
 #[derive(Clone)]
 pub struct Spooled {
-    /// Which text of the record it belongs to.
-    pub hole: Hole,
     /// Where it comes from, for messages.
     pub path: PathBuf,
-    /// Where it is read.
     pub text: Arc<dyn crate::world::DiskFile>,
 }
 
 impl fmt::Debug for Spooled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Spooled").field("hole", &self.hole).field("path", &self.path).finish()
+        f.debug_struct("Spooled").field("path", &self.path).finish()
     }
 }

@@ -19,7 +19,6 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::chain::Budget;
-use autoloop_core::config::Config;
 use autoloop_core::coordinator::Kind;
 use autoloop_core::plan::PromptSource;
 use autoloop_core::run::{Run, Runs, SomeRun};
@@ -28,24 +27,23 @@ use autoloop_core::slot::Slots;
 
 use crate::error::DriveError;
 pub use crate::error::LaunchError;
-use crate::harness::RunPlace;
+pub use crate::harness::Opening;
+use crate::harness::{RequestText, RunPlace, read_request};
 use crate::journal::Journal;
 use crate::layout::RunDir;
 use crate::private_files;
 use crate::process::sweep;
-use crate::project::{Environment, LoadError, Loaded, Project, SettingsFiles};
+use crate::project::{Environment, LoadError, Loaded, Project, SettingsFiles, Sources};
 use crate::runs::{self, RunList};
-use crate::sandbox::Listing;
 use crate::site::{Progress, Site, Trust};
 use crate::world::{CRASH_GRACE, World};
 
 pub(crate) use agents::look_up;
 pub use agents::{KNOWN_CLIENTS, NO_ACP_PROGRAM};
-pub use chains::{ChainLaunch, ChainRequest, ChainStep, StepLauncher, chain_named, read_chains};
+pub use chains::{ChainLaunch, ChainStep, StepLauncher, chain_limits, chain_named, read_chains};
 use presets::{Preset, is_loop};
 use request::KeptRequest;
 
-/// A new run of a loop.
 #[derive(Clone, Debug)]
 pub struct RunRequest {
     pub project: Project,
@@ -55,7 +53,6 @@ pub struct RunRequest {
 }
 
 impl RunRequest {
-    /// A run in `dir` of the loop in `loop_dir`.
     pub fn of_loop(dir: &Path, loop_dir: &Path) -> Result<RunRequest, LaunchError> {
         let project = Project::with_preset(dir, loop_dir)
             .map_err(|source| LaunchError::NotFound { path: dir.to_owned(), source })?;
@@ -87,13 +84,13 @@ impl RunRequest {
 
     /// Reads the loop before anything is created. The files of a shipped preset are not in place yet; they contain
     /// neither an objective nor agents.
-    fn preview(&self, world: &World) -> Result<Loaded, LoadError> {
+    fn preview(&self, sources: &Sources<'_>) -> Result<Loaded, LoadError> {
         match &self.preset {
-            Some(Preset::Shipped(_)) => self.project.outline(&*world.disk),
+            Some(Preset::Shipped(_)) => self.project.outline(sources),
             Some(Preset::Own { dir, .. }) => {
-                Project { loop_dir: dir.clone(), ..self.project.clone() }.load(&*world.disk)
+                Project { loop_dir: dir.clone(), ..self.project.clone() }.load_from(sources)
             }
-            None => self.project.load(&*world.disk),
+            None => self.project.load_from(sources),
         }
     }
 
@@ -114,23 +111,8 @@ impl RunRequest {
         };
         Err(LaunchError::NoObjective(subject))
     }
-
-    fn check(&self, world: &World) -> Result<Loaded, DriveError> {
-        let preview = self.preview(world)?;
-        self.require_objective(&preview)?;
-        agents::check(&preview, &self.project.dir, world)?;
-        Ok(preview)
-    }
 }
 
-/// Whether a run begins or is resumed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Opening {
-    Begin,
-    Resume,
-}
-
-/// A run that is ready to be carried out.
 #[derive(Debug)]
 pub struct Launch {
     pub kind: Kind,
@@ -142,8 +124,6 @@ pub struct Launch {
     pub objective: Option<String>,
     /// Remarks for the user about the choice of the run and of its flags.
     pub notes: Vec<String>,
-    /// The files of the project before a step of a chain.
-    pub before: Option<Listing>,
 }
 
 impl Launch {
@@ -155,12 +135,16 @@ impl Launch {
         project: Project,
         loaded: Loaded,
     ) -> Launch {
-        let (objective, notes, before) = (None, Vec::new(), None);
-        Launch { kind, id, opening, project, loaded, objective, notes, before }
+        let (objective, notes) = (None, Vec::new());
+        Launch { kind, id, opening, project, loaded, objective, notes }
     }
 
     pub fn dir(&self) -> RunDir {
         self.loaded.files.state_dir.run(self.kind, &self.id)
+    }
+
+    fn place<'p>(&'p self, world: &'p World) -> RunPlace<'p> {
+        RunPlace { kind: self.kind, dir: self.dir(), run: self.id.as_str(), world }
     }
 
     /// Reports the warnings about the loop and the remarks about the run.
@@ -174,8 +158,8 @@ impl Launch {
     /// Keeps the request for a resume. Only the process that holds the lock of the run may.
     pub(crate) fn keep_request(&self, world: &World) -> Result<(), DriveError> {
         let Project { loop_dir, preset, overrides, settings_files, .. } = &self.project;
-        let (dir, is_preset) = (self.dir(), self.project.is_preset());
-        let has_copy = *loop_dir == dir.loop_copy();
+        let is_preset = self.project.is_preset();
+        let has_copy = *loop_dir == self.dir().loop_copy();
         let request = KeptRequest {
             overrides: overrides.clone(),
             objective: self.objective.clone(),
@@ -184,7 +168,7 @@ impl Launch {
             settings_files: settings_files.as_ref().map(SettingsFiles::to_text),
             steps: None,
         };
-        request.keep(RunPlace { dir: &dir, run: self.id.as_str(), world })
+        request.keep(&self.place(world))
     }
 
     /// Removes the directory that was created for a run which could not begin. One that was locked has begun.
@@ -197,48 +181,48 @@ impl Launch {
     }
 }
 
-/// Starts the runs of one command.
 #[derive(Clone)]
 pub struct Launcher<'a> {
     pub world: &'a World,
-    /// This program, which agents call.
     pub program: &'a Path,
     pub trust: Trust,
     /// The limits of chains that runs request, whatever an agent writes to `chains.toml`.
     pub limits: Budget,
 }
 
-impl<'a> Launcher<'a> {
-    /// With the limits in the `chains.toml` of a project; a file that cannot be used changes none of the defaults.
-    pub fn new(world: &'a World, program: &'a Path, trust: Trust, dir: &Path) -> Self {
-        let limits = read_chains(dir, world).map(|(chains, _)| chains.budget).unwrap_or_default();
-        Launcher { world, program, trust, limits }
-    }
-
+impl Launcher<'_> {
     /// Prepares a new run of a loop. Nothing is created before the objective and the agents are checked.
     pub fn begin(&self, mut request: RunRequest) -> Result<Launch, DriveError> {
-        let disk = &*self.world.disk;
+        let sources = Sources::new(&*self.world.disk);
         if request.preset.is_none() {
-            request.project.settings_files = Some(request.project.existing_settings(disk)?);
+            let files = request.project.existing_settings(sources.disk)?;
+            request.project.settings_files = Some(files);
         }
-        let loaded = request.check(self.world)?;
+        let loaded = request.preview(&sources)?;
+        request.require_objective(&loaded)?;
+        agents::check(&loaded, &request.project.dir, self.world)?;
         let RunRequest { project, preset, objective } = request;
         let id = claim_id(&loaded, Kind::Loop, self.world)?;
         let launch = Launch::new(Kind::Loop, id, Opening::Begin, project, loaded);
         let mut launch = Launch { objective, ..launch };
-        let prepared = self.place_preset(&mut launch, preset).and_then(|()| self.prepare(&launch));
+        let prepared =
+            self.place_preset(&mut launch, preset, &sources).and_then(|()| self.prepare(&launch));
         prepared.inspect_err(|_| launch.discard())?;
         Ok(launch)
     }
 
-    /// Gives a run its own copy of a preset.
-    fn place_preset(&self, launch: &mut Launch, preset: Option<Preset>) -> Result<(), DriveError> {
+    fn place_preset(
+        &self,
+        launch: &mut Launch,
+        preset: Option<Preset>,
+        sources: &Sources<'_>,
+    ) -> Result<(), DriveError> {
         let Some(preset) = preset else { return Ok(()) };
-        let (copy, disk) = (launch.dir().loop_copy(), &*self.world.disk);
+        let copy = launch.dir().loop_copy();
         preset.copy_to(&copy)?;
         launch.project.loop_dir = copy;
-        launch.project.settings_files = Some(launch.project.existing_settings(disk)?);
-        launch.loaded = launch.project.load(disk)?;
+        launch.project.settings_files = Some(launch.project.existing_settings(sources.disk)?);
+        launch.loaded = launch.project.load_from(sources)?;
         Ok(agents::check(&launch.loaded, &launch.project.dir, self.world)?)
     }
 
@@ -261,7 +245,8 @@ impl<'a> Launcher<'a> {
     ) -> Result<Launch, DriveError> {
         // The run may be one of a preset, so only the settings about the project apply.
         let unknown_loop = Project { loop_dir: PathBuf::new(), ..project.clone() };
-        let outline = unknown_loop.outline(&*self.world.disk)?;
+        let sources = Sources::new(&*self.world.disk);
+        let outline = unknown_loop.outline(&sources)?;
         let journal = outline.journal(self.world);
         let site = self.site(&outline, &journal);
         let (id, mut notes) = find_resumable(&site, kind, name)?;
@@ -296,7 +281,7 @@ impl<'a> Launcher<'a> {
             }
         }
         project.settings_files = request.settings_files.as_deref().map(SettingsFiles::from_text);
-        let loaded = project.load(&*self.world.disk)?;
+        let loaded = project.load_from(&sources)?;
         if kind == Kind::Loop {
             agents::check(&loaded, &project.dir, self.world)?;
         }
@@ -318,17 +303,23 @@ impl<'a> Launcher<'a> {
         dir: &RunDir,
         id: &RunId,
     ) -> Result<(KeptRequest, Option<String>), LaunchError> {
-        let place = RunPlace { dir, run: id.as_str(), world: self.world };
-        let Some((request, is_restored)) = KeptRequest::read(place, self.trust) else {
-            let secret = self.world.secret.place().filter(|_| self.world.key().is_none());
-            let key_dir = secret.map(|place| place.parent().unwrap_or(place).to_owned());
-            return Err(LaunchError::Unproven { kind, run: id.to_string(), key_dir });
-        };
-        let flags = dir.flags();
-        let note = is_restored.then(|| {
-            format!("{} was edited or removed: using the original flags of '{id}'", flags.display())
-        });
-        Ok((request, note))
+        let place = RunPlace { kind, dir: dir.clone(), run: id.as_str(), world: self.world };
+        match read_request(&place, self.trust) {
+            RequestText::Intact(text) => Ok((KeptRequest::parse(&text), None)),
+            RequestText::Restored(text) => {
+                let flags = dir.flags();
+                let note = format!(
+                    "{} was edited or removed: using the original flags of '{id}'",
+                    flags.display()
+                );
+                Ok((KeptRequest::parse(&text), Some(note)))
+            }
+            RequestText::Unproven => {
+                let secret = self.world.secret.place().filter(|_| self.world.key().is_none());
+                let key_dir = secret.map(|place| place.parent().unwrap_or(place).to_owned());
+                Err(LaunchError::Unproven { kind, run: id.to_string(), key_dir })
+            }
+        }
     }
 
     fn prepare(&self, launch: &Launch) -> Result<(), DriveError> {
@@ -384,9 +375,8 @@ fn claim_id(loaded: &Loaded, kind: Kind, world: &World) -> Result<RunId, DriveEr
     let state_dir = &loaded.files.state_dir;
     let has_dir = |id: &str| Kind::ALL.iter().any(|kind| state_dir.runs(*kind).join(id).exists());
     let is_taken = |id: &str| runs.get(id).is_some() || has_dir(id);
-    let format = Config::from(&loaded.settings).run_id_format;
     loop {
-        let id = format.make(&seed, &is_taken);
+        let id = loaded.plan.run_id_format.make(&seed, &is_taken);
         let dir = state_dir.run(kind, &id);
         let parent = dir.parent().unwrap_or(&dir);
         match private_files::create_dirs(parent).and_then(|()| private_files::create_dir(&dir)) {
@@ -405,7 +395,6 @@ pub fn existing_dir(dir: &Path) -> Result<PathBuf, LaunchError> {
     dir.canonicalize().map_err(|source| LaunchError::NotFound { path: dir.to_owned(), source })
 }
 
-/// Whether a word is written like a path.
 pub fn is_path(word: &Path) -> bool {
     let bytes = word.as_os_str().as_encoded_bytes();
     bytes.contains(&b'/') || bytes == b"." || bytes == b".."

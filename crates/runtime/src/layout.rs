@@ -23,10 +23,6 @@ const LIST: &str = ".gitignore";
 const EVERYTHING: &[u8] = b"*\n";
 
 /// Creates the state directory of a project where it is missing, and protects it.
-///
-/// # Errors
-///
-/// When the directory or its list cannot be written.
 pub fn prepare(dir: &Path, project: &Path) -> io::Result<()> {
     private_files::create_dirs(dir)?;
     protect(dir, project)
@@ -36,10 +32,6 @@ pub fn prepare(dir: &Path, project: &Path) -> io::Result<()> {
 /// `git add -A` leave it alone. A list that a user wrote stays as it is.
 ///
 /// A state directory that contains the project is left as it is: the project would be ignored with it.
-///
-/// # Errors
-///
-/// When the list cannot be written.
 pub fn protect(dir: &Path, project: &Path) -> io::Result<()> {
     // What a link leads to is not ours. Whoever opens the journal says so.
     let Ok(found) = fs::symlink_metadata(dir) else { return Ok(()) };

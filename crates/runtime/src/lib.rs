@@ -7,7 +7,6 @@ pub mod drive;
 pub mod emit;
 mod error;
 pub mod failure;
-pub mod file_tail;
 pub mod files;
 pub mod filesystem;
 pub mod git;

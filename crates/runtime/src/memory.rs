@@ -4,7 +4,6 @@
 //! ended, one line in one write, cut back when that fails, synced before it is acknowledged. Whether an entry still exists
 //! and which number is free is decided under the lock, so two writers never choose the same id.
 
-mod change;
 mod tiers;
 
 use std::io;
@@ -18,19 +17,16 @@ use crate::files::{self, Links, Unreadable};
 use crate::journal::{AppendError, FileJournal, FileSettings, Journal, Position, ReadError};
 use crate::world::{Clock, DiskFile, World};
 
-pub use change::{Change, Reach};
-pub use tiers::{Tier, Tiers};
+pub use tiers::{Change, Reach, Tier, Tiers};
 
 /// Maximum size in bytes: ten thousand entries of the maximum length.
 const LARGEST: u64 = 256 * 1024 * 1024;
 
-/// One tier of memory.
 pub struct MemoryFile {
     file: FileJournal,
     clock: Arc<dyn Clock>,
 }
 
-/// The source of an addition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Author {
     /// A run and an iteration; empty for a user.
@@ -142,18 +138,8 @@ impl MemoryFile {
                 // If this fails too, the line stays torn, and the next writer ends it.
                 let _ = file.cut(len);
             }
-            return Err(self.cannot_write(error));
+            return Err(AppendError::write(self.path(), error));
         }
         Ok(())
-    }
-
-    fn cannot_write(&self, error: io::Error) -> AppendError {
-        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-
-        let path = self.path();
-        if matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge) {
-            return AppendError::Full { path: path.into(), stored: 0, source: Arc::new(error) };
-        }
-        AppendError::io(path, "write to", error)
     }
 }

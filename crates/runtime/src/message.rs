@@ -18,7 +18,6 @@ pub(crate) fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes one message.
 pub(crate) fn write(pipe: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
     pipe.write_all(&encode(message)?)
 }
@@ -53,19 +52,16 @@ pub(crate) fn malformed() -> io::Error {
 
 /// Serde for paths and output: their bytes as they are, whether or not they are UTF-8.
 pub(crate) mod bytes {
-    use std::ffi::OsStr;
-    use std::os::unix::ffi::OsStrExt;
-    use std::path::{Path, PathBuf};
+    use std::ffi::OsString;
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    use std::path::PathBuf;
 
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    /// A value that is serialized as bytes, and deserialized with one copy of them.
-    pub(crate) trait Bytes: 'static {
-        /// The bytes, borrowed.
-        type Raw<'a>: Serialize + Deserialize<'a>;
-
-        fn raw(&self) -> Self::Raw<'_>;
-        fn from_raw(raw: Self::Raw<'_>) -> Self;
+    /// A value that is serialized as a list of bytes, and deserialized with one copy of them.
+    pub(crate) trait Bytes: Sized {
+        fn raw(&self) -> Vec<&[u8]>;
+        fn from_raw(raw: &[&[u8]]) -> Self;
     }
 
     pub(crate) fn serialize<T: Bytes, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
@@ -73,54 +69,46 @@ pub(crate) mod bytes {
     }
 
     pub(crate) fn deserialize<'a, T: Bytes, D: Deserializer<'a>>(from: D) -> Result<T, D::Error> {
-        T::Raw::deserialize(from).map(T::from_raw)
+        Vec::deserialize(from).map(|raw| T::from_raw(&raw))
     }
 
     impl Bytes for Vec<u8> {
-        type Raw<'a> = &'a [u8];
-
-        fn raw(&self) -> &[u8] {
-            self
+        fn raw(&self) -> Vec<&[u8]> {
+            vec![self]
         }
 
-        fn from_raw(raw: &[u8]) -> Self {
-            raw.to_vec()
+        fn from_raw(raw: &[&[u8]]) -> Self {
+            raw.concat()
         }
     }
 
     impl Bytes for PathBuf {
-        type Raw<'a> = &'a [u8];
-
-        fn raw(&self) -> &[u8] {
-            self.as_os_str().as_bytes()
+        fn raw(&self) -> Vec<&[u8]> {
+            vec![self.as_os_str().as_bytes()]
         }
 
-        fn from_raw(raw: &[u8]) -> Self {
-            Path::new(OsStr::from_bytes(raw)).to_owned()
+        fn from_raw(raw: &[&[u8]]) -> Self {
+            OsString::from_vec(raw.concat()).into()
         }
     }
 
     impl Bytes for Option<PathBuf> {
-        type Raw<'a> = Option<&'a [u8]>;
-
-        fn raw(&self) -> Option<&[u8]> {
-            self.as_ref().map(Bytes::raw)
+        fn raw(&self) -> Vec<&[u8]> {
+            self.iter().flat_map(Bytes::raw).collect()
         }
 
-        fn from_raw(raw: Option<&[u8]>) -> Self {
-            raw.map(PathBuf::from_raw)
+        fn from_raw(raw: &[&[u8]]) -> Self {
+            (!raw.is_empty()).then(|| PathBuf::from_raw(raw))
         }
     }
 
     impl Bytes for Vec<PathBuf> {
-        type Raw<'a> = Vec<&'a [u8]>;
-
         fn raw(&self) -> Vec<&[u8]> {
-            self.iter().map(Bytes::raw).collect()
+            self.iter().flat_map(Bytes::raw).collect()
         }
 
-        fn from_raw(raw: Vec<&[u8]>) -> Self {
-            raw.into_iter().map(PathBuf::from_raw).collect()
+        fn from_raw(raw: &[&[u8]]) -> Self {
+            raw.iter().map(|raw| PathBuf::from_raw(&[raw])).collect()
         }
     }
 }

@@ -36,13 +36,9 @@ impl Use {
     }
 }
 
-/// Creates a directory.
 pub fn create_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(DIRECTORY).create(path)?;
-    match fs::symlink_metadata(path)?.mode() & BITS == DIRECTORY {
-        true => Ok(()),
-        false => where_there_are_bits(set_bits(path)),
-    }
+    close(path)
 }
 
 /// Creates a directory and those on the way to it, as far as they are missing.
@@ -69,13 +65,10 @@ pub fn create_file(path: &Path, used: Use) -> io::Result<File> {
 
 /// Gives a file that was just created its bits, where a umask took some of them.
 pub(crate) fn set_file_bits(file: &File, used: Use) -> io::Result<()> {
-    match file.metadata()?.mode() & BITS == used.bits() {
-        true => Ok(()),
-        false => {
-            let bits = Permissions::from_mode(used.bits());
-            where_there_are_bits(file.set_permissions(bits))
-        }
+    if file.metadata()?.mode() & BITS == used.bits() {
+        return Ok(());
     }
+    where_there_are_bits(file.set_permissions(Permissions::from_mode(used.bits())))
 }
 
 /// Takes all rights to a directory from others than its owner. What belongs to another user stays as it is, and so
@@ -91,15 +84,10 @@ pub fn close(path: &Path) -> io::Result<()> {
 
 /// Some file systems give every file the same bits, and refuse to change them.
 fn where_there_are_bits(set: io::Result<()>) -> io::Result<()> {
+    use io::ErrorKind::{PermissionDenied, Unsupported};
+
     match set {
-        Err(error)
-            if matches!(
-                error.kind(),
-                io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported
-            ) =>
-        {
-            Ok(())
-        }
+        Err(error) if matches!(error.kind(), PermissionDenied | Unsupported) => Ok(()),
         set => set,
     }
 }

@@ -22,7 +22,7 @@ pub use sweep::{CrashedJob, Swept, crashed_jobs, sweep};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::world::{Ending, Entropy, Finished, Job, NeverStarted, Obstacle, Report, World};
+use crate::world::{Ending, Entropy, Finished, Job, NeverStarted, Obstacle, World};
 
 /// The variable that marks all processes of a job.
 pub const TOKEN: &str = "AUTOLOOP_SLOT_TOKEN";
@@ -51,12 +51,8 @@ pub fn run(job: Job, world: &World, interrupts: &Interrupts) -> Finished {
         }
     };
     let _subscription = interrupts.subscribe(running.signals.clone());
-    let finished = running.reports.iter().find_map(|report| match report {
-        Report::Started(_) => None,
-        Report::Finished(finished) => Some(*finished),
-    });
     let lost = || Ending::Lost("the end of the process was not reported".to_owned());
-    finished.unwrap_or_else(|| Finished::new(lost()))
+    running.finished.recv().unwrap_or_else(|_| Finished::new(lost()))
 }
 
 /// The number of an error, also where only its kind is known, as in a simulation.

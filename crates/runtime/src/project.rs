@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use autoloop_core::config::{Config, Problem, Settings};
+use autoloop_core::config::{Key, Problem, Settings};
 use autoloop_core::plan::{Files, Plan};
 use autoloop_core::topology::Topology;
 
@@ -23,11 +23,12 @@ pub use crate::files::{Unreadable, read_text};
 use crate::journal::{FileJournal, FileSettings};
 use crate::world::World;
 pub use discover::discover;
+pub use load::Sources;
+pub(crate) use load::Text;
 pub use overrides::{Overrides, Unenforced};
 pub use places::{Environment, LayerFile, SettingsFiles};
 pub use prompts::{DEVELOPER_FILES, REVIEWER_FILES, SlotPrompt, SlotPrompts};
 
-/// A loop and the project that it works in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Project {
     /// The directory in which agents work, and which contains the state directory.
@@ -52,9 +53,7 @@ pub struct Loaded {
     pub files: Files,
     /// The objective of the settings or of `PROMPT.md`.
     pub objective: Option<String>,
-    /// Instructions for every iteration.
     pub harness: Option<String>,
-    /// Additional instructions for the metareview.
     pub review_prompt: Option<String>,
     pub warnings: Vec<Problem>,
     /// The id and the prompt of each role, in the order of the topology.
@@ -68,9 +67,13 @@ impl Loaded {
         found.map_or("", |(_, prompt)| prompt)
     }
 
-    /// Opens the journal that the settings name.
+    /// A setting and where it comes from, for messages.
+    pub(crate) fn named(&self, key: Key) -> String {
+        format!("{key} ({})", self.settings.provenance(key))
+    }
+
     pub fn journal(&self, world: &World) -> FileJournal {
-        let lock_timeout = Config::from(&self.settings).journal.lock_timeout;
+        let lock_timeout = self.settings.journal().lock_timeout;
         FileJournal::new(self.files.journal.clone(), world, FileSettings { lock_timeout })
     }
 }
@@ -104,21 +107,14 @@ fn error_lines(problems: &[Problem]) -> String {
 }
 
 impl Project {
-    /// A project that runs its own loop. The directory may be relative; messages show it as given.
-    ///
-    /// # Errors
-    ///
-    /// When the path is relative and the current directory was removed.
+    /// A project that runs its own loop. The directory may be relative, and messages show it as given; that fails
+    /// where the current directory was removed.
     pub fn new(dir: &Path) -> io::Result<Project> {
         Project::with_preset(dir, dir)
     }
 
     /// A project that runs a preset from another directory. Of its own `autoloops.toml` only `backend`,
     /// `core` and `journal` count.
-    ///
-    /// # Errors
-    ///
-    /// When a path is relative and the current directory was removed.
     pub fn with_preset(dir: &Path, loop_dir: &Path) -> io::Result<Project> {
         let absolute = std::path::absolute(loop_dir)?;
         let is_own = absolute == std::path::absolute(dir)?;

@@ -26,7 +26,6 @@ pub trait Queue: Send + Sync {
         self.claim_next_of(actor, &Wanted::default())
     }
 
-    /// Claims the next item that is wanted.
     fn claim_next_of(&self, actor: &str, wanted: &Wanted) -> Result<Option<Claimed>, QueueError>;
 
     /// A mark of the current contents, by which items that are added later can be recognised.
@@ -42,7 +41,6 @@ pub trait Queue: Send + Sync {
     /// Extends a claim. Fails if the claim was lost.
     fn renew(&self, claim: &Claim) -> Result<Claim, QueueError>;
 
-    /// Returns an item to the queue.
     fn release(&self, claim: &Claim, reason: &str) -> Result<(), QueueError>;
 
     fn close(&self, claim: &Claim, reason: &str) -> Result<(), QueueError>;
@@ -60,7 +58,6 @@ pub trait Queue: Send + Sync {
     ) -> Result<Vec<String>, QueueError>;
 }
 
-/// A claimed item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claimed {
     pub item: Item,
@@ -68,7 +65,6 @@ pub struct Claimed {
     pub claim: Claim,
 }
 
-/// Why a queue did not do what was requested.
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {
     #[error(transparent)]

@@ -8,8 +8,7 @@ mod violations;
 
 pub(crate) use concurrent::ConcurrentRuns;
 pub(crate) use sandbox::{
-    Confined, Held, Neighbours, ReviewSandbox, ReviewSite, Subject, seen_from, sweep,
-    sweep_placeholders,
+    Confined, Neighbours, ReviewSandbox, ReviewSite, Subject, seen_from, sweep, sweep_placeholders,
 };
 pub(crate) use violations::Violations;
 

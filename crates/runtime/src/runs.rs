@@ -25,7 +25,6 @@ use crate::layout::{RunDir, StateDir};
 use crate::site::{Site, Trust};
 use crate::world::{Access, Disk, World};
 
-/// Where Linux lists the holders of locks.
 const LOCKS: &str = "/proc/locks";
 
 /// The runs of a project, as commands show and look them up.
@@ -75,6 +74,12 @@ impl RunList {
         self.runs.find(name).map_err(|miss| lookup_error(miss, name, &self.journal))
     }
 
+    /// The named run, or the running one, or the latest.
+    pub fn named_or_current(&self, name: Option<&str>) -> Result<&SomeRun, LookupError> {
+        let empty = || LookupError::Empty { journal: self.journal.display().to_string() };
+        name.map_or_else(|| self.current().ok_or_else(empty), |name| self.find(name))
+    }
+
     /// The directory of a run; `None` where its name is not a valid id.
     pub fn dir(&self, run: &SomeRun) -> Option<RunDir> {
         run_dir(&self.state_dir, run.kind().unwrap_or(Kind::Loop), run.id()).ok()
@@ -90,7 +95,7 @@ impl RunList {
     }
 
     /// The run that is running, or else the one that began last.
-    pub fn current(&self) -> Option<&SomeRun> {
+    fn current(&self) -> Option<&SomeRun> {
         let unfinished = |run: &&SomeRun| self.runs.status(run).is_some_and(Status::is_unfinished);
         let is_running = |run: &&SomeRun| self.status(run) == Some(Status::Running);
         let running = self.runs.iter().rev().filter(unfinished).find(is_running);
@@ -112,6 +117,11 @@ pub fn holder(dir: &RunDir, disk: &dyn Disk) -> Holder {
     }
 }
 
+fn holder_of(site: &Site<'_>, kind: Kind, run: &str) -> Holder {
+    let dir = run_dir(site.state_dir, kind, run);
+    dir.map_or(Holder::None, |dir| holder(&dir, &*site.world.disk))
+}
+
 /// The runs that other processes carry out in this project, loops and slots, each with its process.
 pub fn concurrent_runs(state_dir: &StateDir, disk: &dyn Disk) -> Vec<(String, u32)> {
     let own = std::process::id();
@@ -129,19 +139,10 @@ pub fn concurrent_runs(state_dir: &StateDir, disk: &dyn Disk) -> Vec<(String, u3
 /// is about to resume it: the journal is repaired first.
 pub fn state<F: Fold>(site: &Site<'_>, run: &str) -> Result<Option<F>, DriveError> {
     repair(site.journal)?;
-    let dir = run_dir(site.state_dir, F::KIND, run)?;
-    let provenance = RunPlace { dir: &dir, run, world: site.world }.provenance(site.trust)?;
+    let provenance = RunPlace::of(site, F::KIND, run)?.provenance(site.trust)?;
     let mut records = RunRecords::new(run, provenance);
-    let mut is_there = false;
-    site.journal.read(Position::START, &mut |line| {
-        line.records(|record| {
-            let is_mentioned = F::KIND == Kind::Loop || F::KIND.begins(record);
-            is_there |= is_mentioned && record.run() == run;
-            records.take(record);
-        });
-        ControlFlow::Continue(())
-    })?;
-    Ok(is_there.then_some(records.fold))
+    records.read(site.journal)?;
+    Ok(records.is_there.then_some(records.fold))
 }
 
 /// Every chain that the journal claims to have begun, in that order.
@@ -172,22 +173,17 @@ pub(crate) fn unfinished_slots(site: &Site<'_>) -> Result<Vec<Slots>, DriveError
     let mut found = recorded_slots(site, Trust::Proven)?;
     found.retain(|run| is_open(run, Status::is_unfinished));
     let runs = found.into_iter().map(|run| run.records.fold);
-    let is_held = |run: &Slots| {
-        let dir = run_dir(site.state_dir, Kind::Slots, &run.id);
-        dir.is_ok_and(|dir| holder(&dir, &*site.world.disk).process().is_some())
-    };
+    let is_held = |run: &Slots| holder_of(site, Kind::Slots, &run.id).process().is_some();
     Ok(runs.filter(|run| !is_held(run)).collect())
 }
 
 fn recorded_slots(site: &Site<'_>, trust: Trust) -> Result<Vec<RecordedRun<Slots>>, DriveError> {
     let mut found =
-        recorded(site.journal, |run| match (run_dir(site.state_dir, Kind::Slots, run), trust) {
-            (Ok(dir), Trust::Proven) => {
-                RunPlace { dir: &dir, run, world: site.world }.provenance_to_show()
-            }
+        recorded(site.journal, |run| match (RunPlace::of(site, Kind::Slots, run), trust) {
+            (Ok(place), Trust::Proven) => place.provenance_to_show(),
             (Err(_), _) | (_, Trust::Journal) => Provenance::new(None, Unsealed::Claimed),
         })?;
-    found.retain(|run: &RecordedRun<Slots>| run.has_start);
+    found.retain(|run: &RecordedRun<Slots>| run.records.is_there);
     Ok(found)
 }
 
@@ -211,8 +207,7 @@ impl Latest {
     fn of<'r>(runs: impl Iterator<Item = &'r str>, kind: Kind, site: &Site<'_>) -> Latest {
         let mut latest = Latest::default();
         for run in runs {
-            let dir = run_dir(site.state_dir, kind, run);
-            match dir.map_or(Holder::None, |dir| holder(&dir, &*site.world.disk)) {
+            match holder_of(site, kind, run) {
                 Holder::Process(process) => latest.running.push((run.to_owned(), process)),
                 Holder::None | Holder::Unknown => {
                     latest.run = Some(run.to_owned());
@@ -282,9 +277,8 @@ fn latest_slots(site: &Site<'_>) -> Result<Latest, DriveError> {
 /// Tells the records of a run apart. Of one whose files cannot be read nothing is proven: the error is reported when
 /// it is resumed.
 fn proof(site: &Site<'_>, kind: Kind, run: &str) -> Provenance {
-    let dir = run_dir(site.state_dir, kind, run).ok();
-    let found = dir
-        .and_then(|dir| RunPlace { dir: &dir, run, world: site.world }.provenance(site.trust).ok());
+    let place = RunPlace::of(site, kind, run).ok();
+    let found = place.and_then(|place| place.provenance(site.trust).ok());
     found.unwrap_or_else(|| Provenance::new(None, Unsealed::Noted(Default::default())))
 }
 
@@ -293,8 +287,8 @@ pub struct WatchedSlots(Provenance);
 
 impl WatchedSlots {
     pub fn new(state_dir: &StateDir, run: &RunId, world: &World) -> Self {
-        let dir = state_dir.run(Kind::Slots, run);
-        WatchedSlots(RunPlace { dir: &dir, run: run.as_str(), world }.provenance_to_show())
+        let (kind, dir) = (Kind::Slots, state_dir.run(Kind::Slots, run));
+        WatchedSlots(RunPlace { kind, dir, run: run.as_str(), world }.provenance_to_show())
     }
 
     /// Whether a record of the run counts: its harness wrote it, or any process may. Has to be called once for each
@@ -330,37 +324,30 @@ impl<S> ByRun<S> {
     }
 }
 
-/// A run in the journal.
 pub(crate) struct RecordedRun<F> {
-    /// By all records.
     pub(crate) claimed: F,
     /// By the records that are believed.
     records: RunRecords<F>,
-    has_start: bool,
 }
 
 impl<F: Fold> RecordedRun<F> {
     pub(crate) fn new(run: &str, provenance: Provenance) -> Self {
-        let records = RunRecords::new(run, provenance);
-        RecordedRun { claimed: F::new(run), records, has_start: false }
+        RecordedRun { claimed: F::new(run), records: RunRecords::new(run, provenance) }
     }
 
     pub(crate) fn take(&mut self, record: &Glance<'_>) {
-        self.has_start |= F::KIND.begins(record);
         self.claimed.apply(record);
         self.records.take(record);
     }
 
-    /// The state by the records that are believed.
     pub(crate) fn proven(&self) -> &F {
         &self.records.fold
     }
 
     /// Whether a harness of this program carried it out.
     fn is_ours(&self, site: &Site<'_>) -> bool {
-        let run = self.claimed.id();
-        let is_ours = |dir: RunDir| RunPlace { dir: &dir, run, world: site.world }.is_ours();
-        self.records.has_seals() || run_dir(site.state_dir, F::KIND, run).is_ok_and(is_ours)
+        let place = RunPlace::of(site, F::KIND, self.claimed.id());
+        self.records.has_seals() || place.is_ok_and(|place| place.is_ours())
     }
 }
 

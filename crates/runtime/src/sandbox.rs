@@ -9,7 +9,7 @@
 //!   [`Snapshot::compare_and_restore`] keeps what the
 //!   [`AllowList`](autoloop_core::permissions::AllowList) permits and restores the rest.
 //!
-//! A [`Listing`] before and after shows changes that no layer explains. docs/review-permissions.md has a
+//! A [`Proof`] before and after shows changes that no layer explains. docs/review-permissions.md has a
 //! table of what each layer prevents.
 
 #![expect(clippy::disallowed_methods, reason = "the kernel confines real processes on real files")]
@@ -24,6 +24,7 @@ mod listing;
 mod openat;
 mod overlay;
 mod placeholders;
+mod proof;
 mod report;
 mod restore;
 mod revert;
@@ -32,17 +33,16 @@ mod scratch;
 mod selection;
 mod snapshot;
 mod take_over;
-mod walk;
 
 pub use append_only::AppendOnlyViolation;
 pub use backup_store::BackupStore;
-pub(crate) use backup_store::unnamed_file;
 pub use confinement::{Enforcement, QUIET_GIT, SandboxError, Support, probe};
 pub use git::{repository_paths, siblings};
 pub use listing::Listing;
 pub use placeholders::sweep_placeholders;
+pub use proof::{Attribution, Proof};
 pub use report::{Allowed, ReviewChanges, Violation, ViolationKind};
 pub use revert::{RevertError, Reverted, Reverter};
-pub use scope::{Extent, Limits, Reach, Scope};
+pub use scope::{Extent, Limits, Scope};
 pub use scratch::Scratch;
 pub use snapshot::Snapshot;

@@ -59,15 +59,16 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
+use rustix::io::ioctl_fionbio;
 
-use crate::process::pipes::set_blocking;
+use crate::message;
+use crate::process::pipes;
 use crate::shim::protocol::{After, Order};
 pub use spawner::OsSpawner;
 
-use crate::world::{Cause, Confinement, Ending, Finished, NeverStarted, Obstacle, Overlay, Report};
+use crate::world::{Cause, Confinement, Ending, Finished, NeverStarted, Obstacle, Overlay};
 
 /// The argument that makes this program a shim.
 pub const COMMAND: &str = "__shim";
@@ -81,7 +82,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> io::Result<()> {
     let mut args = args.into_iter();
     match args.next() {
         Some(word) if word == EXEC => exec_stage::become_agent(args),
-        Some(word) if word == TRY => exec_stage::try_confinement(args),
+        Some(word) if word == TRY => exec_stage::confine(io::stdin()),
         _ => run_jobs(),
     }
 }
@@ -107,7 +108,7 @@ fn run_jobs() -> io::Result<()> {
             && process_tree::is_childless()
             && rustix::process::fchdir(&here).is_ok();
         let after = if is_reusable { After::Stays } else { After::Ends };
-        report(&Report::Finished(Box::new(finished)), after)?;
+        report(&finished, after)?;
         if after == After::Ends {
             break;
         }
@@ -120,10 +121,7 @@ fn next_order(mut control: &File, wake: &process_tree::Wake) -> io::Result<Optio
     loop {
         let mut polled =
             [PollFd::new(control, PollFlags::IN), PollFd::new(&wake.pipe, PollFlags::IN)];
-        match poll(&mut polled, None) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
+        pipes::poll(&mut polled, None)?;
         let [has_order, is_woken] = polled.map(|it| !it.revents().is_empty());
         if is_woken {
             wake.drain(&mut [0; 64]);
@@ -132,16 +130,16 @@ fn next_order(mut control: &File, wake: &process_tree::Wake) -> io::Result<Optio
             }
         }
         if has_order {
-            set_blocking(control)?;
+            ioctl_fionbio(control, false)?;
             return protocol::read_order(&mut control);
         }
     }
 }
 
 /// Reports to the harness, which may have died.
-fn report(report: &Report, after: After) -> io::Result<()> {
+fn report(finished: &Finished, after: After) -> io::Result<()> {
     let mut reports = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-    match protocol::write_report(&mut reports, report, after) {
+    match protocol::write_report(&mut reports, finished, after) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
@@ -153,14 +151,11 @@ pub(crate) fn can_confine(confinement: &Confinement, program: &Path) -> bool {
         return false;
     };
     let tried = Confinement { overlay, ..confinement.clone() };
-    Command::new(program)
-        .args([COMMAND, TRY])
-        .args(tried.to_args())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
+    let mut command = Command::new(program);
+    command.args([COMMAND, TRY]).stdout(Stdio::null()).stderr(Stdio::null());
+    let Ok(mut child) = command.stdin(Stdio::piped()).spawn() else { return false };
+    let sent = child.stdin.take().map(|mut pipe| message::write(&mut pipe, &tried));
+    matches!(sent, Some(Ok(()))) && child.wait().is_ok_and(|status| status.success())
 }
 
 fn never_started(error: &io::Error, message: String) -> NeverStarted {

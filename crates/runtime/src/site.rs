@@ -11,6 +11,7 @@ use autoloop_core::slot::{FinishedIteration, Phase, Slot, SlotRules, Slots};
 use crate::journal::Journal;
 use crate::layout::StateDir;
 use crate::process::Interrupts;
+pub use crate::turn::Breakers;
 use crate::world::World;
 
 /// What every coordinator needs to carry a run out, and every lookup of runs to find one.
@@ -19,11 +20,12 @@ pub struct Site<'a> {
     pub world: &'a World,
     pub journal: &'a dyn Journal,
     pub state_dir: &'a StateDir,
-    /// Requests to stop.
     pub interrupts: Interrupts,
     /// This program: it supervises agents, plays scripts and is what agents call.
     pub program: &'a Path,
     pub trust: Trust,
+    /// Which clients are unavailable.
+    pub breakers: Breakers,
     /// Called with everything that is reported, by any thread.
     pub progress: &'a (dyn Fn(Progress<'_>) + Sync),
 }
@@ -38,6 +40,7 @@ impl<'a> Site<'a> {
             interrupts: Interrupts::default(),
             program: Path::new(""),
             trust: Trust::Proven,
+            breakers: Breakers::default(),
             progress: &|_| {},
         }
     }
@@ -61,22 +64,18 @@ pub enum Trust {
     Journal,
 }
 
-/// Something that is reported while a run is carried out.
 #[derive(Clone, Copy, Debug)]
 pub enum Progress<'a> {
     Began(&'a Run),
     Resumed(&'a Run),
     Iteration {
         number: u64,
-        /// The maximum number of iterations.
         of: u64,
         roles: &'a [String],
-        /// The event that routes it.
         event: &'a str,
     },
     /// An iteration ended; the run as it is now.
     Iterated(&'a Run),
-    /// A metareview begins.
     Review {
         /// The iteration that follows it.
         before: u64,
@@ -86,7 +85,6 @@ pub enum Progress<'a> {
         id: &'a str,
         branches: usize,
     },
-    /// A branch ended.
     Branch {
         id: &'a str,
         /// Why its agent failed, or the reason it stopped for.
@@ -107,21 +105,17 @@ pub enum Progress<'a> {
         id: &'a str,
         outcome: &'a str,
     },
-    /// Of a run of slots.
     Slots(SlotProgress<'a>),
     /// Warnings about the settings and the loop of a run that is about to be carried out.
     Warnings(&'a [Problem]),
-    /// A warning or a remark for the user.
     Note(&'a str),
 }
 
-/// Something that is reported while a run of slots is carried out.
 #[derive(Clone, Copy, Debug)]
 pub enum SlotProgress<'a> {
     /// The run begins or is resumed, with these rules.
     Began(&'a Slots, &'a SlotRules),
     Iteration(u64),
-    /// A phase of a slot begins.
     Phase {
         slot: &'a Slot,
         phase: Phase,
@@ -129,6 +123,5 @@ pub enum SlotProgress<'a> {
     },
     Reviewed(&'a Slot, &'a SlotReview<'a>),
     Finished(&'a Slot, &'a SlotFinish),
-    /// All slots of an iteration ended.
     IterationFinished(&'a FinishedIteration),
 }

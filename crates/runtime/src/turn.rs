@@ -6,6 +6,7 @@
 mod command;
 mod failure;
 mod output;
+mod patience;
 mod prompt_delivery;
 mod report;
 mod signals;
@@ -22,6 +23,9 @@ pub use command::{PLAY_SCRIPT, REPLAY};
 pub(crate) use failure::failure;
 pub(crate) use report::{LINE, millis, notes, recorded, said, tail, usage};
 
+pub use patience::Breakers;
+use patience::Patience;
+pub(crate) use patience::{Waiting, client_error};
 use prompt_delivery::{Delivery, LONGEST_ARGUMENT};
 
 use crate::error::DriveError;
@@ -62,6 +66,7 @@ pub(crate) enum Place<'t> {
 pub(crate) struct Launch {
     pub(crate) job: Job,
     pub(crate) delivery: Delivery,
+    backend: BackendPlan,
 }
 
 /// How a turn ended.
@@ -111,7 +116,7 @@ impl Turn<'_> {
             look_for: self.look_for.unwrap_or_default().as_bytes().to_owned(),
             ..job
         };
-        Ok(Launch { job, delivery })
+        Ok(Launch { job, delivery, backend: backend.clone() })
     }
 }
 
@@ -121,12 +126,26 @@ impl Launch {
         command::mode_name(self.delivery)
     }
 
-    /// Runs the agent to its end, or until it is interrupted.
-    pub(crate) fn run(self, world: &World, interrupts: &Interrupts) -> Ended {
-        let spool = self.job.spool.clone();
-        let finished = process::run(self.job, world, interrupts);
-        let finished = signals::attributed(finished, interrupts, &*world.clock);
-        Ended { finished, spool }
+    /// Runs the agent to its end, or until it is interrupted. While its client is unavailable it waits, and calls
+    /// `report` before and after each wait.
+    pub(crate) fn run(
+        self,
+        site: &Site<'_>,
+        interrupts: &Interrupts,
+        mut report: impl FnMut(&Waiting) -> Result<(), DriveError>,
+    ) -> Result<Ended, DriveError> {
+        let Launch { job, backend, .. } = self;
+        let (world, spool) = (site.world, job.spool.clone());
+        let patience = Patience { breakers: &site.breakers, backend: &backend, world, interrupts };
+        let turn = || {
+            let finished = process::run(job.clone(), world, interrupts);
+            signals::attributed(finished, interrupts, &*world.clock)
+        };
+        let finished = patience.run(turn, |waiting| {
+            site.note(&waiting.to_string());
+            report(&waiting)
+        })?;
+        Ok(Ended { finished, spool })
     }
 }
 

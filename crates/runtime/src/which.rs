@@ -5,14 +5,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-/// Where a program is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Here.
     At(PathBuf),
     /// Here, and it may not be executed.
     NotExecutable(PathBuf),
-    /// There is none.
     Nowhere,
 }
 

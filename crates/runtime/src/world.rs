@@ -12,15 +12,13 @@ use std::time::Duration;
 
 use autoloop_core::timestamp::Timestamp;
 
-mod confinement;
 mod job;
 mod real;
 mod secret;
 
-pub use confinement::{Confinement, Overlay, Rules};
 pub use job::{
-    CRASH_GRACE, Cause, Ending, Exit, Finished, Job, Limits, NeverStarted, Obstacle, Orphans,
-    Output, Reading, Report, Running, Signal, Spool,
+    CRASH_GRACE, Cause, Confinement, Ending, Exit, Finished, Job, Limits, NeverStarted, Obstacle,
+    Orphans, Output, Overlay, Reading, Rules, Running, Signal, Spool,
 };
 pub use real::{OsEntropy, RealDisk, SystemClock};
 pub use secret::{Key, KeyedDigest, Secret};
@@ -63,7 +61,6 @@ pub trait Entropy: Send + Sync {
     }
 }
 
-/// Starts processes.
 pub trait Spawner: Send + Sync {
     /// Starts a job and supervises it to its end: deadline, output, orphans. An error means that nothing was
     /// started; a missing program may also be reported by [`Finished`].
@@ -81,7 +78,6 @@ pub trait Spawner: Send + Sync {
     }
 }
 
-/// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// To read; it must exist.
@@ -113,7 +109,6 @@ pub trait Disk: Send + Sync {
     fn watch(&self, path: &Path) -> io::Result<Box<dyn Watch>>;
 }
 
-/// One open file.
 pub trait DiskFile: Send + Sync {
     fn stat(&self) -> io::Result<FileStat>;
     /// Takes the exclusive advisory lock; `false` when another open file has it.
@@ -124,9 +119,29 @@ pub trait DiskFile: Send + Sync {
     fn lock_holder(&self) -> Option<u32>;
     /// Reads at an offset; 0 at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Reads until the buffer is full or the file ends.
+    fn read_full(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.read_at(&mut buffer[filled..], offset + filled as u64) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+    /// The bytes in a range; fewer where the file ends before.
+    fn read_range(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
+        let length = usize::try_from(range.end - range.start).map_err(io::Error::other)?;
+        let mut bytes = vec![0; length];
+        let count = self.read_full(&mut bytes, range.start)?;
+        bytes.truncate(count);
+        Ok(bytes)
+    }
     /// Appends bytes, possibly fewer than given.
     fn append(&self, bytes: &[u8]) -> io::Result<usize>;
-    /// Truncates the file to a length.
     fn cut(&self, len: u64) -> io::Result<()>;
     /// Makes all bytes written so far durable.
     fn sync(&self) -> io::Result<()>;

@@ -14,7 +14,6 @@ use std::thread;
 use std::time::Duration;
 
 use autoloop_core::memory::Said;
-use autoloop_core::record::Hole;
 use autoloop_core::topic::Topic;
 use autoloop_runtime::failure::{Failure, FailureKind};
 use autoloop_runtime::ipc::{Client, Payload, Ticket, Timeouts};
@@ -319,7 +318,7 @@ fn emit_a_large_payload() {
         file.write_all(&[b'x'; 1024 * 1024]).unwrap();
     }
     let text = Arc::from(World::real().disk.open(&path, Access::Read).unwrap());
-    let spooled = Spooled { hole: Hole::Payload, path: path.clone(), text };
+    let spooled = Spooled { path: path.clone(), text };
 
     let before = peak();
     let payload = Payload::File(&spooled, BYTES);

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use autoloop_core::config::Sandbox;
 use autoloop_core::permissions::AllowList;
-use autoloop_runtime::sandbox::{Limits, Reach, Snapshot};
+use autoloop_runtime::sandbox::{Attribution, Limits, Snapshot};
 
 #[path = "sandbox/scene.rs"]
 mod scene;
@@ -478,12 +478,12 @@ fn a_sparse_file_stays_sparse() {
 fn a_second_snapshot_copies_only_what_changed() {
     let scene = Scene::new();
     let snapshot = Snapshot::take(scene.store(), scene.scope()).unwrap();
-    let (_, store) = snapshot.compare_and_restore(Reach::Everywhere).unwrap();
+    let (_, store) = snapshot.compare_and_restore(Attribution::Repository).unwrap();
     let first = store.len();
     scene.write("src/main.rs", "fn other() {}\n");
     let snapshot = Snapshot::take(store, scene.scope()).unwrap();
     fs::write(scene.project.join("src/main.rs"), "evil").unwrap();
-    let (restored, store) = snapshot.compare_and_restore(Reach::Everywhere).unwrap();
+    let (restored, store) = snapshot.compare_and_restore(Attribution::Repository).unwrap();
     assert!(restored.violations.iter().all(|violation| violation.restored));
     assert_eq!(store.len() - first, "fn other() {}\n".len() as u64);
     assert_eq!(scene.read("src/main.rs"), "fn other() {}\n");
@@ -515,7 +515,7 @@ fn a_project_inside_a_repository_guards_the_whole_repository() {
     scene.write("src/main.rs", "evil");
     scene.write("autoloops.toml", "evil = 1");
     scene.write("loops/a/harness.md", "good");
-    let (restored, _) = snapshot.compare_and_restore(Reach::Everywhere).unwrap();
+    let (restored, _) = snapshot.compare_and_restore(Attribution::Repository).unwrap();
     let told: Vec<_> = restored.violations.iter().map(|violation| violation.path.clone()).collect();
     assert_eq!(told, [scene.project.join("autoloops.toml"), scene.project.join("src/main.rs")]);
     assert_eq!(restored.allowed.len(), 1);

@@ -11,7 +11,7 @@ use autoloop_core::agents::Stream;
 use autoloop_core::verdict;
 use autoloop_runtime::world::{
     Cause, Clock, Disk, Ending, Exit, Finished, Job, Limits, NeverStarted, Obstacle, Orphans,
-    Output, Reading, Report, Running, Signal, Spawner,
+    Output, Reading, Running, Signal, Spawner,
 };
 
 use crate::clock::SimClock;
@@ -202,21 +202,20 @@ impl Spawner for SimSpawner {
         if let Plot::NeverStarts(kind) = script.ending {
             return Err(kind.into());
         }
-        let (report, reports) = channel();
+        let (report, finished) = channel();
         let (signals, signalled) = channel();
-        let _ = report.send(Report::Started(id));
         let play = Play { job, script, spawner: self.clone() };
         match play.script.ending.clone() {
             Plot::Hangs(on_terminate) if play.job.limits.deadline.is_none() => {
                 thread::spawn(move || {
                     if let Some(finished) = play.hang(on_terminate, &signalled) {
-                        let _ = report.send(Report::Finished(Box::new(finished)));
+                        let _ = report.send(finished);
                     }
                 });
             }
-            _ => drop(report.send(Report::Finished(Box::new(play.play_out())))),
+            _ => drop(report.send(play.play_out())),
         }
-        Ok(Running { id, reports, signals })
+        Ok(Running { id, finished, signals })
     }
 }
 
@@ -359,10 +358,7 @@ mod tests {
 
     /// How it ended, if it did.
     fn end(running: &Running) -> Option<Finished> {
-        running.reports.iter().find_map(|report| match report {
-            Report::Started(_) => None,
-            Report::Finished(finished) => Some(*finished),
-        })
+        running.finished.recv().ok()
     }
 
     /// Runs a job in a world where programs play this script; the time it took there.
@@ -379,7 +375,7 @@ mod tests {
     #[test]
     fn a_process_prints_and_then_exits() {
         let running = start(Script::exits(3).stdout("out").stderr("err"));
-        assert_eq!(running.reports.recv(), Ok(Report::Started(FIRST_ID)));
+        assert_eq!(running.id, FIRST_ID);
         let finished = end(&running).unwrap();
         assert_eq!(finished.ending, Ending::Exited(Exit::Code(3)));
         assert_eq!((finished.stdout.text(), finished.stderr.text()), ("out".into(), "err".into()));
@@ -415,9 +411,9 @@ mod tests {
 
     #[test]
     fn a_hanging_process_without_a_signal_never_exits() {
-        let Running { reports, signals, id } = start(Script::hangs());
+        let Running { finished, signals, .. } = start(Script::hangs());
         drop(signals);
-        assert_eq!(reports.iter().collect::<Vec<_>>(), [Report::Started(id)]);
+        assert_eq!(finished.iter().collect::<Vec<_>>(), []);
     }
 
     #[test]

@@ -61,7 +61,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use autoloop_runtime::world::{Access, Ending, Exit, Finished, Report};
+    use autoloop_runtime::world::{Access, Ending, Exit, Finished};
 
     #[test]
     fn the_code_and_the_test_see_one_world() {
@@ -71,7 +71,7 @@ mod tests {
         world.disk.open(Path::new("/f"), Access::Append).unwrap().append(b"x").unwrap();
         let running = world.spawner.spawn(Job::default()).unwrap();
         let finished = Finished::new(Ending::Exited(Exit::Code(0)));
-        assert_eq!(running.reports.iter().last(), Some(Report::Finished(Box::new(finished))));
+        assert_eq!(running.finished.iter().last(), Some(finished));
         assert_eq!(sim.world().clock.elapsed(), Duration::from_secs(2));
         assert_eq!(sim.disk.contents("/f"), b"x");
         assert_eq!(sim.spawner.jobs().len(), 1);

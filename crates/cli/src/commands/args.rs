@@ -1,4 +1,4 @@
-//! What can be typed. The doc comments are the help texts.
+//! The command line. The doc comments are the help texts.
 
 #![expect(clippy::disallowed_methods, reason = "reads the arguments")]
 
@@ -11,13 +11,13 @@ use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcomma
 
 use super::{
     acp, agents, chain, completions, config, demo, doctor, emit, init, inspect, journal, loops,
-    man, memory, presets, replay, review, run, script, settings, slots, tasks, version, watch,
+    man, memory, presets, replay, review, run, script, settings, slots, tasks, watch,
 };
 use crate::failure::Failure;
 
-/// Runs coding agents in loops that can be trusted.
+/// Run coding agents in loops that can be trusted.
 ///
-/// Every step is a line in an append-only journal; what you see anywhere is read from it.
+/// Every step is a record in an append-only journal, and every view is read from it.
 #[derive(Debug, Parser)]
 #[command(name = "autoloop", version, arg_required_else_help = true)]
 pub(crate) struct Args {
@@ -28,23 +28,30 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(run::Args),
+    #[command(subcommand)]
     Chain(chain::Args),
     Presets(presets::Args),
     Agents(agents::Args),
     Init(init::Args),
     Emit(emit::Args),
+    #[command(subcommand)]
     Inspect(inspect::Args),
     Loops(loops::Args),
     Watch(watch::Args),
+    #[command(subcommand)]
     Journal(journal::Args),
+    #[command(subcommand)]
     Config(config::Args),
+    #[command(subcommand)]
     Memory(memory::Args),
     Tasks(tasks::Args),
+    #[command(subcommand)]
     Review(review::Args),
     Slots(slots::Args),
     Doctor(doctor::Args),
     Demo(demo::Args),
-    Version(version::Args),
+    /// Print the version.
+    Version,
     Completions(completions::Args),
     Man(man::Args),
     #[command(name = "__script", hide = true)]
@@ -57,9 +64,8 @@ pub(crate) enum Command {
 
 /// Reads the command line.
 ///
-/// Agents call `emit` for every event, and to describe all commands to the parser takes longer than to
-/// store one. So `emit` is read by a parser that knows nothing else; what it accepts and what it says
-/// are the same.
+/// Agents call `emit` for every event, and building the parser of all commands takes longer than storing one. So `emit`
+/// has a parser of its own, which accepts and prints the same.
 pub(crate) fn read() -> Result<Args, Failure> {
     if std::env::args_os().nth(1).is_some_and(|word| word == "emit") {
         let parser = emit::Args::augment_args(clap::Command::new("emit").bin_name("autoloop emit"));
@@ -78,7 +84,7 @@ pub(crate) fn read() -> Result<Args, Failure> {
     })
 }
 
-/// The failure of a command line whose first word is no command but what `run` expects.
+/// The failure of a command line that lacks only the word `run`.
 fn without_run(words: &[String], error: &clap::Error) -> Option<Failure> {
     if error.kind() != ErrorKind::InvalidSubcommand {
         return None;
@@ -92,24 +98,21 @@ fn without_run(words: &[String], error: &clap::Error) -> Option<Failure> {
     run::suggest::without_run(words, &presets)
 }
 
-/// A mistyped subcommand where the parser has no suggestion: behind `help`, and where a directory may
-/// stand in the same place, for which the parser takes it.
+/// The failure of a mistyped subcommand where the parser has no suggestion: after `help`, and where the parser takes it
+/// for a directory.
 fn mistyped(words: &[String]) -> Option<Failure> {
     let (command, rest) = words.split_first()?;
-    let (parser, place) = (Args::command, rest.first()?);
+    let place = rest.first()?;
     match command.as_str() {
         "loops" | "slots" if !Path::new(place).exists() => {
-            unknown_among(parser().find_subcommand(command)?, &[command], place)
+            unknown_among(Args::command().find_subcommand(command)?, &words[..1], place)
         }
         "help" => {
-            let mut found = &parser();
+            let mut found = &Args::command();
             for (at, word) in rest.iter().enumerate() {
                 match found.find_subcommand(word) {
                     Some(next) => found = next,
-                    None => {
-                        let before: Vec<&String> = words[..=at].iter().collect();
-                        return unknown_among(found, &before, word);
-                    }
+                    None => return unknown_among(found, &words[..=at], word),
                 }
             }
             None
@@ -118,15 +121,14 @@ fn mistyped(words: &[String]) -> Option<Failure> {
     }
 }
 
-/// The failure for a word that is close to a subcommand; `None` where it is one, or close to none.
-fn unknown_among(parent: &clap::Command, before: &[&String], word: &str) -> Option<Failure> {
+/// The failure of a word that is similar to a subcommand; `None` where it is one, or similar to none.
+fn unknown_among(parent: &clap::Command, before: &[String], word: &str) -> Option<Failure> {
     let visible = parent.get_subcommands().filter(|command| !command.is_hide_set());
     let known: Vec<&str> = visible.map(clap::Command::get_name).collect();
     if known.contains(&word) {
         return None;
     }
     let near = suggest(word, known)?;
-    let before: Vec<&str> = before.iter().map(|word| word.as_str()).collect();
     let message = format!("unrecognized subcommand '{}'", word.escape_debug());
     let meant = format!("autoloop {} {near}", before.join(" "));
     Some(Failure::usage(message).hint(format!("did you mean `{meant}`?")))

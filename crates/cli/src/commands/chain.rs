@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use autoloop_core::chain::{
-    Budget, Chain, ChainStep, DEEPEST, Definition, Definitions, StepDefinition, Tree,
+    Chain, ChainStep, DEEPEST, Definition, Definitions, StepDefinition, Tree,
 };
 use autoloop_core::coordinator::{Holder, Status};
 use autoloop_core::format::json_text;
@@ -12,19 +12,21 @@ use autoloop_core::wire_enum::Word;
 use autoloop_runtime::drive::ChainDriver;
 use autoloop_runtime::journal::Journal;
 use autoloop_runtime::launch::{
-    ChainLaunch, ChainRequest, Launch, Launcher, StepLauncher as _, chain_named, read_chains,
+    ChainLaunch, Launch, Launcher, StepLauncher as _, chain_named, read_chains,
 };
 use autoloop_runtime::project::Project;
 use autoloop_runtime::runs::chains;
 use autoloop_runtime::site::{Progress, Trust};
 use autoloop_runtime::world::World;
 use clap::Subcommand;
-use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::progress::{Detail, ProgressUi};
-use super::resume::ResumeArgs;
+use super::progress::ProgressUi;
 use super::run::{resolve_args, suggest};
-use super::session::{Session, SettingArgs, not_finished, not_opened, not_started, resume_command};
+use super::session::{
+    ReportArgs, ResumeArgs, Session, SettingArgs, not_finished, not_opened, not_started,
+    resume_command,
+};
 use super::settings;
 use crate::diagnostic;
 use crate::failure::Failure;
@@ -34,26 +36,17 @@ use crate::terminal;
 ///
 /// The chains of a project are in its `chains.toml`. Each step is a run of its own; its prompt contains the results of
 /// the earlier steps, and all steps have the same objective.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    what: What,
-}
-
 #[derive(Debug, Subcommand)]
-enum What {
-    List(ListArgs),
+pub(crate) enum Args {
+    /// List the chains of a project.
+    List {
+        /// Project directory [default: the current project]
+        dir: Option<PathBuf>,
+        /// Print the chains and their limits as JSON
+        #[arg(long)]
+        json: bool,
+    },
     Run(RunArgs),
-}
-
-/// List the chains of a project.
-#[derive(Debug, clap::Args)]
-struct ListArgs {
-    /// Project directory [default: the current project].
-    dir: Option<PathBuf>,
-    /// Print the chains and their limits as JSON.
-    #[arg(long)]
-    json: bool,
 }
 
 /// Run a chain, or resume one.
@@ -61,7 +54,7 @@ struct ListArgs {
 /// A step that completes or reaches its maximum number of iterations is followed by the next one; any other result
 /// ends the chain.
 #[derive(Debug, clap::Args)]
-struct RunArgs {
+pub(crate) struct RunArgs {
     /// Name of a chain in `chains.toml`; with --resume, the project.
     #[arg(value_name = "NAME", required_unless_present = "resume")]
     name: Option<String>,
@@ -76,54 +69,34 @@ struct RunArgs {
     dry_run: bool,
     #[command(flatten)]
     settings: SettingArgs,
-    /// Print all events of each iteration, and how its agent exited.
-    #[arg(short, long)]
-    verbose: bool,
-    /// Print the result as JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
-    match &args.what {
-        What::List(args) => list(args, world),
-        What::Run(args) => run_chain(args, world),
+    match args {
+        Args::List { dir, json } => list(dir.as_deref(), *json, world),
+        Args::Run(args) => run_chain(args, world),
     }
 }
 
-fn list(args: &ListArgs, world: &World) -> Result<(), Failure> {
-    let dir = settings::project_dir(args.dir.as_deref())?;
+fn list(dir: Option<&Path>, as_json: bool, world: &World) -> Result<(), Failure> {
+    let dir = settings::project_dir(dir)?;
     let Definitions { chains, budget } = definitions(&dir, world)?;
-    if args.json {
-        return Ok(terminal::print(&list_json(&chains, budget))?);
-    }
-    if chains.is_empty() {
-        let file = dir.join("chains.toml");
-        return Ok(terminal::print(&format!("there are no chains in {}\n", file.display()))?);
-    }
-    let row = |chain: &Definition| {
-        let steps: Vec<&str> = chain.steps.iter().map(|step| step.preset.as_str()).collect();
-        [chain.name.clone(), steps.join(", ")]
+    let steps = |chain: &Definition| -> Vec<String> {
+        chain.steps.iter().map(|step| step.preset.clone()).collect()
     };
-    Ok(terminal::print(&table::print(chains.iter().map(row).collect()))?)
-}
-
-fn list_json(chains: &[Definition], budget: Budget) -> String {
-    #[derive(Serialize)]
-    struct Listed<'a> {
-        chains: Vec<ListedChain<'a>>,
-        budget: Budget,
-    }
-    #[derive(Serialize)]
-    struct ListedChain<'a> {
-        name: &'a str,
-        steps: Vec<&'a str>,
-    }
-    let chains = chains.iter().map(|Definition { name, steps, .. }| {
-        let steps = steps.iter().map(|step| &*step.preset).collect();
-        ListedChain { name, steps }
-    });
-    json_text(&Listed { chains: chains.collect(), budget })
+    let text = if as_json {
+        let chain = |chain: &Definition| json!({ "name": chain.name, "steps": steps(chain) });
+        let chains: Value = chains.iter().map(chain).collect();
+        json_text(&json!({ "chains": chains, "budget": budget }))
+    } else if chains.is_empty() {
+        format!("no chains in {}\n", dir.join("chains.toml").display())
+    } else {
+        let row = |chain: &Definition| [chain.name.clone(), steps(chain).join(", ")];
+        table::print(chains.iter().map(row).collect())
+    };
+    Ok(terminal::print(&text)?)
 }
 
 /// Reads `chains.toml` and prints its warnings.
@@ -134,8 +107,8 @@ fn definitions(dir: &Path, world: &World) -> Result<Definitions, Failure> {
 }
 
 fn run_chain(args: &RunArgs, world: &World) -> Result<(), Failure> {
-    let detail = if args.verbose { Detail::Verbose } else { Detail::Brief };
     let overrides = args.settings.overrides(&[]);
+    let session = Session::start(args.resume.trust(), world)?;
     if let Some(id) = &args.resume.run {
         if args.dir.is_some() {
             return Err(Failure::usage("a chain is resumed with its original objective")
@@ -144,29 +117,28 @@ fn run_chain(args: &RunArgs, world: &World) -> Result<(), Failure> {
         let dir = settings::project_dir(args.name.as_deref().map(Path::new))?;
         let definitions = definitions(&dir, world)?;
         let project = settings::chain_project(&dir, overrides)?;
-        let session = Session::start(args.resume.trust(), world)?;
-        let launcher = session.launcher(&project.dir);
+        let launcher = session.launcher(definitions.budget);
         let chain = launcher.resume_chain(project, id, &definitions)?;
-        launcher.check(&chain.launch.project, &chain.steps)?;
-        return carry_out(&session, &launcher, &chain, detail, args.json);
+        return carry_out(&session, &launcher, &chain, args.report);
     }
     let name = args.name.as_deref().unwrap_or_default();
     let here = settings::default_project;
     let (dir, objective) =
         resolve_args::project_and_objective(args.dir.as_deref(), &args.prompt, here)?;
-    let steps = chain_named(&definitions(&dir, world)?, name, &dir)?;
+    let definitions = definitions(&dir, world)?;
+    let steps = chain_named(&definitions, name, &dir)?;
     let project = settings::chain_project(&dir, overrides)?;
-    let request = ChainRequest { name: name.to_owned(), project, objective, steps };
-    let session = Session::start(Trust::Proven, world)?;
-    let launcher = session.launcher(&request.project.dir);
-    launcher.check(&request.project, &request.steps)?;
+    let launcher = session.launcher(definitions.budget);
     if args.dry_run {
-        return Ok(terminal::print(&dry_run(name, &request.steps))?);
+        launcher.check(&project, &steps)?;
+        return Ok(terminal::print(&dry_run(name, &steps))?);
     }
-    let project = args.dir.as_deref().unwrap_or(Path::new(".")).to_string_lossy();
-    let example = suggest::command(&["chain", "run", name, &project], "");
-    let chain = launcher.begin_chain(request).map_err(|error| not_started(error, &example))?;
-    carry_out(&session, &launcher, &chain, detail, args.json)
+    let place = args.dir.as_deref().unwrap_or(Path::new(".")).to_string_lossy();
+    let example = suggest::command(&["chain", "run", name, &place], "");
+    let chain = launcher
+        .begin_chain(name, project, objective, steps)
+        .map_err(|error| not_started(error, &example))?;
+    carry_out(&session, &launcher, &chain, args.report)
 }
 
 /// Runs the steps of `run --chain`.
@@ -174,19 +146,18 @@ pub(super) fn run_listed(
     names: &str,
     project: Project,
     objective: Option<String>,
-    detail: Detail,
-    as_json: bool,
+    report: ReportArgs,
     world: &World,
 ) -> Result<(), Failure> {
-    let listed = definitions(&project.dir, world)?.listed(names);
-    let steps = listed.map_err(|fault| Failure::usage(fault.to_string()))?;
-    let request = ChainRequest { name: names.to_owned(), project, objective, steps };
+    let definitions = definitions(&project.dir, world)?;
+    let steps = definitions.listed(names).map_err(|fault| Failure::usage(fault.to_string()))?;
     let session = Session::start(Trust::Proven, world)?;
-    let launcher = session.launcher(&request.project.dir);
-    launcher.check(&request.project, &request.steps)?;
+    let launcher = session.launcher(definitions.budget);
     let example = suggest::command(&["run", "--chain", names], "");
-    let chain = launcher.begin_chain(request).map_err(|error| not_started(error, &example))?;
-    carry_out(&session, &launcher, &chain, detail, as_json)
+    let chain = launcher
+        .begin_chain(names, project, objective, steps)
+        .map_err(|error| not_started(error, &example))?;
+    carry_out(&session, &launcher, &chain, report)
 }
 
 fn dry_run(name: &str, steps: &[StepDefinition]) -> String {
@@ -202,24 +173,23 @@ fn carry_out(
     session: &Session<'_>,
     launcher: &Launcher<'_>,
     chain: &ChainLaunch,
-    detail: Detail,
-    as_json: bool,
+    report: ReportArgs,
 ) -> Result<(), Failure> {
     let launch = &chain.launch;
     let journal = launch.loaded.journal(session.world);
-    let ui = ProgressUi::new(detail, None, session.world);
+    let ui = ProgressUi::new(report.detail(), None, session.world);
     let progress = |progress: Progress<'_>| ui.report(progress);
     let site = session.site(launch, &journal, &progress);
     let drive = ChainDriver::open(site, chain, launcher, launcher.limits)
         .map_err(|error| not_opened(error, launch))?;
     let ended = drive.run().map_err(|error| not_finished(error, launch))?;
-    print_result(&ended, &journal, as_json)?;
+    print_result(&ended, &journal, report.json)?;
     verdict(&ended, launch, session)
 }
 
 fn print_result(chain: &Chain, journal: &dyn Journal, as_json: bool) -> Result<(), Failure> {
     let text = match as_json {
-        true => json_text(&Facts::of(chain, Tree::new(&chains(journal)?, &Chain::status), 0)),
+        true => json_text(&json(chain, Tree::new(&chains(journal)?, &Chain::status), 0)),
         false => format!(
             "chain {}: {} ({}) after {} of {} steps\n",
             chain.id,
@@ -238,47 +208,26 @@ fn status(chain: &Chain) -> Status {
 }
 
 /// The JSON of a chain, with the chains that its steps requested.
-#[derive(Serialize)]
-struct Facts<'a> {
-    chain: &'a str,
-    name: Option<&'a str>,
-    status: &'static str,
-    outcome: Option<&'a str>,
-    steps: Vec<StepFacts<'a>>,
-}
-
-#[derive(Serialize)]
-struct StepFacts<'a> {
-    step: u64,
-    preset: &'a str,
-    run: Option<&'a str>,
-    stop_reason: Option<&'a str>,
-    detail: Option<&'a str>,
-    chains: Vec<Facts<'a>>,
-}
-
-impl<'a> Facts<'a> {
-    fn of(chain: &'a Chain, tree: Tree<'a>, depth: usize) -> Facts<'a> {
-        let steps = chain.steps.iter().map(|step| {
-            let run = step.run.as_deref();
-            let below = run.filter(|_| depth < DEEPEST).into_iter().flat_map(|run| tree.below(run));
-            StepFacts {
-                step: step.number,
-                preset: &step.preset,
-                run,
-                stop_reason: step.stop_reason.as_ref().map(Word::as_str),
-                detail: step.detail.as_deref(),
-                chains: below.map(|below| Facts::of(below, tree, depth + 1)).collect(),
-            }
-        });
-        Facts {
-            chain: &chain.id,
-            name: chain.start.as_ref().map(|start| &*start.name),
-            status: status(chain).name(),
-            outcome: chain.outcome.as_ref().map(Word::as_str),
-            steps: steps.collect(),
-        }
-    }
+fn json(chain: &Chain, tree: Tree<'_>, depth: usize) -> Value {
+    let steps = chain.steps.iter().map(|step| {
+        let run = step.run.as_deref();
+        let below = run.filter(|_| depth < DEEPEST).into_iter().flat_map(|run| tree.below(run));
+        json!({
+            "step": step.number,
+            "preset": step.preset,
+            "run": run,
+            "stop_reason": step.stop_reason.as_ref().map(Word::as_str),
+            "detail": step.detail,
+            "chains": below.map(|below| json(below, tree, depth + 1)).collect::<Value>(),
+        })
+    });
+    json!({
+        "chain": chain.id,
+        "name": chain.start.as_ref().map(|start| &start.name),
+        "status": status(chain).name(),
+        "outcome": chain.outcome.as_ref().map(Word::as_str),
+        "steps": steps.collect::<Value>(),
+    })
 }
 
 /// Only a chain whose steps all completed or reached their limits exits with 0.

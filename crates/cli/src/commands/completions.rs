@@ -1,4 +1,4 @@
-//! `autoloop completions`: what a shell completes.
+//! `autoloop completions`: the completion script of a shell.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 /// to the file `_autoloop` in a directory of `$fpath`; for fish, to `~/.config/fish/completions/autoloop.fish`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The shell.
+    /// Shell
     shell: Shell,
 }
 

@@ -1,13 +1,12 @@
-//! `autoloop emit`: how an agent says that something happened.
+//! `autoloop emit`: appends an event of an agent.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use autoloop_core::config::Config;
+use autoloop_core::config::Settings;
 use autoloop_core::env::Env;
-use autoloop_core::record::Hole;
 use autoloop_core::topic::Topic;
 use autoloop_core::topology::Route;
 use autoloop_core::wave::Parallel;
@@ -21,65 +20,66 @@ use crate::failure::Failure;
 
 /// Append an event to the journal.
 ///
-/// Agents call it to say that something happened: `autoloop emit review.ready "the parser is done"`.
-/// The words of the payload are joined by spaces. When it exits with 0, the event is stored and
-/// survives a power cut.
+/// Agents call it to report a result: `autoloop emit review.ready "the parser is done"`. The words of the payload are
+/// joined by spaces. After the command has succeeded, the event survives a power cut.
 ///
-/// The run, the iteration and the journal come from AUTOLOOP_RUN_ID, AUTOLOOP_ITERATION and
-/// AUTOLOOP_JOURNAL_FILE, which the harness sets. Without them, the event belongs to the latest run
-/// in .autoloop/journal.jsonl. An agent that may not write the journal itself, like a reviewer in its
-/// sandbox, is given AUTOLOOP_DOOR: then the harness decides about the event and stores it.
+/// The run, the iteration and the journal are taken from AUTOLOOP_RUN_ID, AUTOLOOP_ITERATION and AUTOLOOP_JOURNAL_FILE,
+/// which the harness sets. Without them, the event belongs to the latest run in .autoloop/journal.jsonl. An agent that
+/// cannot write the journal, like a reviewer in its sandbox, has AUTOLOOP_DOOR instead: a socket of the harness, which
+/// checks and stores the event.
 ///
-/// Exits with 3 when the event is not allowed now (AUTOLOOP_ALLOWED_EVENTS) or is one that only the
-/// harness may write, with 2 when the topic or the payload cannot be what was meant, and with 1 when
-/// the event could not be stored.
+/// An event that is not allowed now (AUTOLOOP_ALLOWED_EVENTS), or that only the harness may write, is refused.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Take the payload from a file, of at most 100 MB.
+    /// Read the payload from FILE, up to 100 MB
     #[arg(long, value_name = "FILE")]
-    file: Option<PathBuf>,
-    /// What happened: a word like `review.ready`.
-    topic: OsString,
-    /// What there is to say about it.
+    pub(super) file: Option<PathBuf>,
+    /// Topic of the event, like `review.ready`
+    pub(super) topic: OsString,
+    /// Payload: a short text
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    payload: Vec<OsString>,
+    pub(super) payload: Vec<OsString>,
 }
 
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
+    let emitted = emit(args, world)?;
+    // The event is stored, so a closed output is not a failure.
+    let _ = writeln!(io::stdout(), "{emitted}");
+    Ok(())
+}
+
+/// Stores an event and returns a message about it.
+pub(super) fn emit(args: &Args, world: &World) -> Result<String, Failure> {
     let topic = topic(&args.topic)?;
     let env = settings::environment()?;
     let payload = payload(&args.payload)?;
     let file = args.file.as_deref().map(|path| spooled(path, world)).transpose()?;
     if file.is_some() && !payload.is_empty() {
         return Err(Failure::usage("the payload is given twice: as words and by --file")
-            .hint("leave one of them out"));
+            .hint("omit one of them"));
     }
-    let emitted = match settings::client(&env) {
+    match settings::client(&env) {
         Some(client) => {
             let whole = Payload::Text(&payload);
             let payload = file.as_ref().map_or(whole, |(file, bytes)| Payload::File(file, *bytes));
-            client.emit(&topic, payload)?
+            Ok(client.emit(&topic, payload)?.to_string())
         }
         None => {
             let spooled = file.map(|(file, _)| file);
             let project = env.project_dir_or_here();
             let settings = settings::of_project_file(&project, world);
             let files = settings::places(&env, &settings);
-            let config = Config::from(&settings);
-            let journal = settings::journal(files.journal.clone(), world, &config);
+            let journal = settings::journal(files.journal.clone(), world, &settings);
             let emitted =
-                emitter(env, journal, &config, world).emit(Event { topic, payload, spooled });
+                emitter(env, journal, &settings, world).emit(Event { topic, payload, spooled });
             settings::protect(&files, &project);
-            emitted?
+            Ok(emitted?.to_string())
         }
-    };
-    // The event is stored, and the exit code says so, whether or not anybody reads this.
-    let _ = writeln!(io::stdout(), "{emitted}");
-    Ok(())
+    }
 }
 
-/// Whoever the environment says that we are.
-fn emitter(env: Env, journal: Box<dyn Journal>, config: &Config, world: &World) -> Emitter {
+/// The emitter of the agent that the environment describes.
+fn emitter(env: Env, journal: Box<dyn Journal>, settings: &Settings, world: &World) -> Emitter {
     let parallel = match env.parallel.as_deref() {
         Some("on") => {
             Parallel::On { completion_event: env.completion_event.clone().unwrap_or_default() }
@@ -88,7 +88,7 @@ fn emitter(env: Env, journal: Box<dyn Journal>, config: &Config, world: &World) 
     };
     Emitter {
         journal: journal.into(),
-        durability: settings::durability_of_events(config),
+        durability: settings::durability_of_events(settings),
         clock: Arc::clone(&world.clock),
         speaker: Speaker {
             run: env.run_id,
@@ -116,11 +116,11 @@ fn payload(words: &[OsString]) -> Result<String, Failure> {
         Failure::usage(format!(
             "the payload is not valid UTF-8 from byte {good} on; nothing was stored"
         ))
-        .hint("--file takes a text with such bytes and replaces them")
+        .hint("pass the text with --file, which replaces such bytes")
     })
 }
 
-/// The text of a file, and how long it is.
+/// The text of a file and its length.
 fn spooled(path: &Path, world: &World) -> Result<(Spooled, u64), Failure> {
     let failed =
         |error: io::Error| Failure::usage(format!("cannot read {}: {error}", path.display()));
@@ -128,7 +128,7 @@ fn spooled(path: &Path, world: &World) -> Result<(Spooled, u64), Failure> {
     let stat = text.stat().map_err(failed)?;
     if stat.kind != FileKind::Regular {
         return Err(Failure::usage(format!("{} is not a regular file", path.display()))
-            .hint("write the text to a file first"));
+            .hint("write the text to a regular file first"));
     }
     if stat.len > LARGEST_PAYLOAD {
         let message = format!(
@@ -138,6 +138,6 @@ fn spooled(path: &Path, world: &World) -> Result<(Spooled, u64), Failure> {
         );
         return Err(Failure::usage(message).hint("emit the path of the file instead of its text"));
     }
-    let spooled = Spooled { hole: Hole::Payload, path: path.to_owned(), text: Arc::from(text) };
+    let spooled = Spooled { path: path.to_owned(), text: Arc::from(text) };
     Ok((spooled, stat.len))
 }

@@ -6,26 +6,24 @@ mod scratchpad;
 mod text;
 mod topology;
 
-use std::io::{self, Write};
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use autoloop_core::chain::{Chain, Tree};
-use autoloop_core::coordinator::Status;
 use autoloop_core::format::Format;
-use autoloop_core::record::Glance;
 use autoloop_core::views::coordination::{Coordination, Coordinations};
 use autoloop_core::views::iteration_text::IterationText;
 use autoloop_core::views::metrics::{self, Metrics};
 use autoloop_runtime::journal::{Journal, Position};
-use autoloop_runtime::runs::{self, RunList, chains, slot_runs};
+use autoloop_runtime::runs::{self, chains, slot_runs};
 use autoloop_runtime::site::Site;
 use autoloop_runtime::world::World;
 use clap::Subcommand;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-use super::listing::{self, Filter, Listing};
+use self::excerpt::for_each_record;
+use super::journal::{self, Filter, Listing};
+use super::loops::Project;
 use super::{memory, settings};
 use crate::failure::Failure;
 use crate::terminal;
@@ -33,14 +31,8 @@ use crate::terminal;
 /// Show views of a journal.
 ///
 /// All views are read from the journal, so they work for running and for ended runs.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    what: What,
-}
-
 #[derive(Debug, Subcommand)]
-enum What {
+pub(crate) enum Args {
     /// Print records.
     ///
     /// With `--format json`, prints the lines of the journal unchanged. Prints all runs unless --run is given. Invalid
@@ -56,7 +48,7 @@ enum What {
         topic: Vec<String>,
         /// Output format
         #[arg(long, value_enum, default_value = "text")]
-        format: listing::Format,
+        format: journal::Format,
     },
     /// Show the iterations of a run; cost is not recorded yet.
     Metrics {
@@ -96,25 +88,21 @@ enum What {
     },
     /// Show a run of slots: items, reviews, fixes and status of each slot.
     Slots {
-        /// Project directory [default: the current project]
-        project_dir: Option<PathBuf>,
-        /// Run id, prefix or `latest` [default: the latest run of slots]
-        #[arg(long, value_name = "RUN")]
-        run: Option<String>,
+        #[command(flatten)]
+        source: Source,
         /// Output format
         #[arg(long, default_value = "terminal", value_parser = format())]
         format: Format,
     },
     /// Show the memory of the project and of a run.
+    ///
+    /// In an agent, the default run is its own.
     Memory {
-        /// Project directory [default: the current project]
-        project_dir: Option<PathBuf>,
-        /// Run id, prefix or `latest` [default: AUTOLOOP_RUN_ID, or the latest run]
-        #[arg(long)]
-        run: Option<String>,
+        #[command(flatten)]
+        source: Source,
         /// Output format
-        #[arg(long, value_enum, default_value = "md")]
-        format: memory::Format,
+        #[arg(long, default_value = "md", value_parser = format())]
+        format: Format,
     },
     Topology(topology::Args),
     Review(review::Args),
@@ -124,11 +112,10 @@ enum What {
     Output(text::Args),
 }
 
-/// A journal and a run in it.
 #[derive(Debug, clap::Args)]
-struct Source {
+pub(crate) struct Source {
     /// Project directory [default: the current project]
-    project_dir: Option<PathBuf>,
+    pub(super) project_dir: Option<PathBuf>,
     /// Run id, prefix or `latest` [default: the latest run]
     #[arg(long)]
     run: Option<String>,
@@ -139,32 +126,32 @@ impl Source {
         Ok(settings::locate(self.project_dir.as_deref(), world)?.journal(world))
     }
 
-    fn run(&self, journal: &dyn Journal) -> Result<String, Failure> {
+    pub(super) fn run(&self, journal: &dyn Journal) -> Result<String, Failure> {
         one_run(journal, self.run.as_deref())
     }
 }
 
-fn format() -> impl TypedValueParser<Value = Format> {
+pub(super) fn format() -> impl TypedValueParser<Value = Format> {
     let terminal = PossibleValue::new("terminal").alias("text");
     PossibleValuesParser::new([PossibleValue::new("md"), terminal, PossibleValue::new("json")])
         .try_map(|name| name.parse::<Format>())
 }
 
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
-    match &args.what {
-        What::Journal { project_dir, run, topic, format } => {
+    match args {
+        Args::Journal { project_dir, run, topic, format } => {
             let journal = settings::locate(project_dir.as_deref(), world)?.journal(world);
             let run = run.as_deref().map(|run| one_run(&*journal, Some(run))).transpose()?;
             list_records(&*journal, Filter { run, topics: topic.clone() }, *format)
         }
-        What::Metrics { source, all_runs, format } => {
+        Args::Metrics { source, all_runs, format } => {
             let journal = source.journal(world)?;
             let metrics = journal.fold::<Metrics>()?.view;
             let run = if *all_runs { None } else { Some(source.run(&*journal)?) };
             Ok(terminal::print(&metrics.render(run.as_deref(), *format))?)
         }
-        What::Scratchpad(args) => scratchpad::run(args, world),
-        What::Coordination { source, all_runs, format } => {
+        Args::Scratchpad(args) => scratchpad::run(args, world),
+        Args::Coordination { source, all_runs, format } => {
             let journal = source.journal(world)?;
             let text = match all_runs {
                 true => all_coordination(&*journal, *format)?,
@@ -172,59 +159,39 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
             };
             Ok(terminal::print(&text)?)
         }
-        What::Chain { project_dir, chain, format } => {
-            let located = settings::locate(project_dir.as_deref(), world)?;
-            let journal = located.journal(world);
-            let list = RunList::read(&*journal, &located.files.state_dir, world)?;
-            print_chain(&*journal, &list, chain.as_deref(), *format)
+        Args::Chain { project_dir, chain, format } => {
+            let project = Project::of(project_dir.as_deref(), world)?;
+            print_chain(&project, chain.as_deref(), *format)
         }
-        What::Slots { project_dir, run, format } => {
-            let located = settings::locate(project_dir.as_deref(), world)?;
-            let journal = located.journal(world);
-            let site = Site::new(world, &*journal, &located.files.state_dir);
-            let slots = slot_runs(&site)?;
-            let list = RunList::read(&*journal, &located.files.state_dir, world)?;
-            let id = match run {
-                Some(name) => Some(list.find(name)?.id()),
-                None => slots.last().map(|run| run.id.as_str()),
-            };
-            let found = id.and_then(|id| slots.iter().find(|run| run.id == id));
-            let text = found.map(|run| {
-                // The list believes records without a seal; only who holds the lock is taken from it.
-                let holder = list.runs.get(&run.id).map(|listed| list.holder(listed));
-                let status = holder.map_or(run.status(), |holder| run.status().with_holder(holder));
-                run.render(status, *format)
-            });
-            print_found(text, id, "run of slots", "start one with `autoloop slots`", &*journal)
+        Args::Slots { source, format } => {
+            let project = Project::of(source.project_dir.as_deref(), world)?;
+            print_slots(&project, source.run.as_deref(), *format, world)
         }
-        What::Memory { project_dir, run, format } => {
+        Args::Memory { source: Source { project_dir, run }, format } => {
             let tiers = memory::Tiers::to_read(project_dir.as_deref(), run.as_deref(), world)?;
             memory::list(&tiers, None, *format)
         }
-        What::Topology(args) => topology::run(args, world),
-        What::Review(args) => review::run(args, world),
-        What::Prompt(args) => text::run(args, IterationText::Prompt, world),
-        What::Output(args) => text::run(args, IterationText::Output, world),
+        Args::Topology(args) => topology::run(args, world),
+        Args::Review(args) => review::run(args, world),
+        Args::Prompt(args) => text::run(args, IterationText::Prompt, world),
+        Args::Output(args) => text::run(args, IterationText::Output, world),
     }
 }
 
 fn list_records(
     journal: &dyn Journal,
     filter: Filter,
-    format: listing::Format,
+    format: journal::Format,
 ) -> Result<(), Failure> {
     let mut listing = Listing::new(journal, format, filter);
     let head = journal.read(Position::START, &mut |line| listing.show(line))?;
     listing.flush()?;
     if head == Position::START {
-        note(&format!("{} is empty", journal.path().display()));
+        terminal::note(&format!("{} is empty", journal.path().display()));
     }
-    match listing.bad {
-        0 => {}
-        1 => note("skipped 1 invalid record; `autoloop journal verify` lists it"),
-        bad => {
-            note(&format!("skipped {bad} invalid records; `autoloop journal verify` lists them"));
-        }
+    if listing.bad > 0 {
+        let skipped = terminal::counted(listing.bad, "invalid record");
+        terminal::note(&format!("skipped {skipped}; `autoloop journal verify` lists them"));
     }
     Ok(())
 }
@@ -235,8 +202,10 @@ fn coordination(journal: &dyn Journal, run: &str, format: Format) -> Result<Stri
     }
     // The view keeps recent runs only.
     let mut coordination = Coordination::default();
-    for_run(journal, run, |record| {
-        coordination.apply(record);
+    for_each_record(journal, |record, _| {
+        if record.run() == run {
+            coordination.apply(record);
+        }
     })?;
     Ok(coordination.render(format))
 }
@@ -254,14 +223,13 @@ fn all_coordination(journal: &dyn Journal, format: Format) -> Result<String, Fai
     })
 }
 
-fn print_chain(
-    journal: &dyn Journal,
-    list: &RunList,
-    name: Option<&str>,
-    format: Format,
-) -> Result<(), Failure> {
-    let chains = chains(journal)?;
-    let status = |chain: &Chain| status_of(list, &chain.id).unwrap_or_else(|| chain.status());
+fn print_chain(project: &Project, name: Option<&str>, format: Format) -> Result<(), Failure> {
+    let Project { journal, list, .. } = project;
+    let chains = chains(&**journal)?;
+    let status = |chain: &Chain| {
+        let listed = list.runs.get(&chain.id).and_then(|run| list.status(run));
+        listed.unwrap_or_else(|| chain.status())
+    };
     let tree = Tree::new(&chains, &status);
     let id = name.map(|name| list.find(name)).transpose()?.map(|run| run.id());
     let text = match id {
@@ -271,11 +239,29 @@ fn print_chain(
         }
         None => tree.render_latest(format),
     };
-    print_found(text, id, "chain", "start one with `autoloop chain run NAME`", journal)
+    print_found(text, id, "chain", "start one with `autoloop chain run NAME`", &**journal)
 }
 
-fn status_of(list: &RunList, id: &str) -> Option<Status> {
-    list.runs.get(id).and_then(|run| list.status(run))
+fn print_slots(
+    project: &Project,
+    name: Option<&str>,
+    format: Format,
+    world: &World,
+) -> Result<(), Failure> {
+    let Project { located, journal, list } = project;
+    let slots = slot_runs(&Site::new(world, &**journal, &located.files.state_dir))?;
+    let id = match name {
+        Some(name) => Some(list.find(name)?.id()),
+        None => slots.last().map(|run| run.id.as_str()),
+    };
+    let found = id.and_then(|id| slots.iter().find(|run| run.id == id));
+    let text = found.map(|run| {
+        // The list believes records without a seal, so only the holder of the lock is read from it.
+        let holder = list.runs.get(&run.id).map(|listed| list.holder(listed));
+        let status = holder.map_or(run.status(), |holder| run.status().with_holder(holder));
+        run.render(status, format)
+    });
+    print_found(text, id, "run of slots", "start one with `autoloop slots`", &**journal)
 }
 
 /// Prints a view of the run with this id, or fails where there is none.
@@ -297,32 +283,9 @@ fn print_found(
     }
 }
 
-/// The id of the named run, or of the latest.
 pub(super) fn one_run(journal: &dyn Journal, name: Option<&str>) -> Result<String, Failure> {
     match name {
         None => Ok(journal.latest_run()?.0),
         Some(name) => Ok(runs::find(journal, name)?.id().to_owned()),
     }
-}
-
-/// Visits every record of one run.
-fn for_run(
-    journal: &dyn Journal,
-    run: &str,
-    mut visit: impl FnMut(&Glance<'_>),
-) -> Result<(), Failure> {
-    journal.read(Position::START, &mut |line| {
-        line.records(|record| {
-            if record.run() == run {
-                visit(record);
-            }
-        });
-        ControlFlow::Continue(())
-    })?;
-    Ok(())
-}
-
-/// Prints a note on standard error, which may be closed.
-pub(super) fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "autoloop: {}", terminal::harmless(text));
 }

@@ -1,21 +1,21 @@
-//! `autoloop journal`: the journal file.
+//! `autoloop journal`: checks and prints the records of the journal.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, IsTerminal, StdoutLock, Write};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use autoloop_core::config::Config;
+use autoloop_core::config::Settings;
+use autoloop_core::format::safe_json;
 use autoloop_core::provenance::{Provenance, Seal, Unsealed};
-use autoloop_core::record::{BadLine, Glance};
+use autoloop_core::record::{Glance, Piece};
 use autoloop_runtime::journal::file::FragmentKind;
 use autoloop_runtime::journal::{Journal, Line, Position, ReadError};
 use autoloop_runtime::world::{Access, Key, World};
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 
-use super::inspect::note;
-use super::listing::{Filter, Format, Listing};
 use super::settings;
 use crate::failure::Failure;
 use crate::terminal;
@@ -24,14 +24,8 @@ use crate::terminal;
 const POLL: Duration = Duration::from_secs(2);
 
 /// Verify or follow the journal file.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    what: What,
-}
-
 #[derive(Debug, Subcommand)]
-enum What {
+pub(crate) enum Args {
     /// Report invalid lines, and removed, edited or copied records.
     ///
     /// Prints the line number, the byte offset and the problem of each. Changes nothing: readers skip a torn line and
@@ -47,7 +41,7 @@ enum What {
 ///
 /// Prints the existing records, then new ones until interrupted. The journal need not exist yet.
 #[derive(Debug, clap::Args)]
-struct FollowArgs {
+pub(crate) struct FollowArgs {
     /// Journal file [default: that of the current project]
     file: Option<PathBuf>,
     /// Skip existing records
@@ -65,15 +59,15 @@ struct FollowArgs {
 }
 
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
-    let (What::Verify { file } | What::Follow(FollowArgs { file, .. })) = &args.what;
+    let (Args::Verify { file } | Args::Follow(FollowArgs { file, .. })) = args;
     let path = match file {
         Some(path) => path.clone(),
         None => settings::locate(None, world)?.files.journal,
     };
-    let journal = settings::journal(path, world, &Config::default());
-    match &args.what {
-        What::Verify { .. } => verify(&*journal, world),
-        What::Follow(args) => follow(&*journal, args),
+    let journal = settings::journal(path, world, &Settings::default());
+    match args {
+        Args::Verify { .. } => verify(&*journal, world),
+        Args::Follow(args) => follow(&*journal, args),
     }
 }
 
@@ -84,9 +78,9 @@ fn follow(journal: &dyn Journal, args: &FollowArgs) -> Result<(), Failure> {
     loop {
         position = match journal.read(position, &mut |line| listing.show(line)) {
             Err(ReadError::Changed { path }) => {
-                let path = path.display();
-                note(&format!(
-                    "{path} was truncated, replaced or edited; restarting from its beginning"
+                terminal::note(&format!(
+                    "{} was truncated, replaced or edited; restarting from its beginning",
+                    path.display()
                 ));
                 journal.read(Position::START, &mut |line| listing.show(line))?
             }
@@ -104,20 +98,17 @@ fn verify(journal: &dyn Journal, world: &World) -> Result<(), Failure> {
         return Err(Failure::usage(message).hint("name the journal, or run this in a project"));
     }
     let seals = Seals { key: world.key(), runs: BTreeMap::new() };
-    let out = BufWriter::new(io::stdout());
-    let mut report = Report { out, lines: 0, records: 0, bad: 0, seals };
-    let mut written = Ok(());
+    let mut report = Report { text: String::new(), lines: 0, records: 0, bad: 0, seals };
     journal.read(Position::START, &mut |line| {
-        written = report.check(line);
-        if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        report.check(line);
+        ControlFlow::Continue(())
     })?;
-    written?;
     report.check_end(journal)?;
     report.conclude(journal)
 }
 
-struct Report<W: Write> {
-    out: W,
+struct Report {
+    text: String,
     lines: u64,
     records: u64,
     bad: u64,
@@ -158,72 +149,205 @@ impl Seals {
     }
 }
 
-impl<W: Write> Report<W> {
-    fn check(&mut self, line: &Line<'_>) -> io::Result<()> {
+impl Report {
+    fn check(&mut self, line: &Line<'_>) {
         self.lines += 1;
         let pieces = line.pieces();
         for (index, piece) in pieces.iter().enumerate() {
-            let is_followed = pieces.get(index + 1).is_some_and(|next| next.content.is_ok());
+            let offset = line.offset_of(piece.at);
             // Includes what the lazy reader accepts, and flaws in the unread part of a giant record.
-            match line.flaw(piece) {
-                None => {
-                    self.records += 1;
-                    if let Ok(record) = &piece.content {
-                        self.seals.check(record, self.lines, line.offset_of(piece.at));
-                    }
-                }
-                Some(bad) => {
-                    let rest = if is_followed { "; the record after it was read" } else { "" };
-                    self.complain(line.offset_of(piece.at), &bad, rest)?;
-                }
+            if let Some(bad) = line.flaw(piece) {
+                let is_followed = pieces.get(index + 1).is_some_and(|next| next.content.is_ok());
+                let rest = if is_followed { "; the record after it was read" } else { "" };
+                self.add(self.lines, offset, &format!("{bad}{rest}"));
+                continue;
+            }
+            self.records += 1;
+            if let Ok(record) = &piece.content {
+                self.seals.check(record, self.lines, offset);
             }
         }
-        Ok(())
     }
 
-    fn complain(&mut self, offset: u64, bad: &BadLine, rest: &str) -> io::Result<()> {
+    fn add(&mut self, line: u64, offset: u64, problem: &str) {
         self.bad += 1;
-        let complaint = format!("line {}, byte {offset}: {bad}{rest}\n", self.lines);
-        self.out.write_all(terminal::harmless(&complaint).as_bytes())
+        self.text.push_str(&format!("line {line}, byte {offset}: {problem}\n"));
     }
 
     fn check_end(&mut self, journal: &dyn Journal) -> Result<(), Failure> {
         let Some(file) = journal.file() else { return Ok(()) };
         let Some(fragment) = file.fragment()? else { return Ok(()) };
-        self.bad += 1;
-        let what = match fragment.kind {
+        let problem = match fragment.kind {
             FragmentKind::Torn => "torn: the last line has no end; the next writer ends it",
             FragmentKind::BeingWritten => "unfinished: the last line is being written",
         };
-        writeln!(self.out, "line {}, byte {}: {what}", self.lines + 1, fragment.offset)?;
+        self.add(self.lines + 1, fragment.offset, problem);
         Ok(())
     }
 
-    fn conclude(mut self, journal: &dyn Journal) -> Result<(), Failure> {
-        let Report { lines, records, bad, .. } = self;
-        let runs = self.seals.runs.values().filter(|run| run.has_fitting);
-        let problems: Vec<&String> = runs.flat_map(|run| &run.problems).collect();
-        for problem in &problems {
-            self.out.write_all(terminal::harmless(problem).as_bytes())?;
-        }
+    fn conclude(self, journal: &dyn Journal) -> Result<(), Failure> {
+        let Report { mut text, lines, records, bad, seals } = self;
+        let runs = seals.runs.values().filter(|run| run.has_fitting);
+        let problems: Vec<&str> = runs.flat_map(|run| &run.problems).map(String::as_str).collect();
+        text.push_str(&problems.concat());
         let read = format!("{}: {records} records in {lines} lines", journal.path().display());
         let failed = |what: String| Failure::failed(format!("{read}, {what}"));
-        let plural = |count: usize| if count == 1 { "" } else { "s" };
         let ended = match (bad, problems.len()) {
             (0, 0) => {
-                let verdict = format!("{read}, no problems\n");
-                self.out.write_all(terminal::harmless(&verdict).as_bytes())?;
+                text.push_str(&format!("{read}, no problems\n"));
                 Ok(())
             }
-            (0, count) => Err(failed(format!(
-                "{count} place{} where records were removed, edited or copied",
-                plural(count)
-            ))
-            .hint("resuming such a run repeats the steps without valid records")),
+            (0, count) => {
+                let places = terminal::counted(count as u64, "place");
+                let what = format!("{places} where records were removed, edited or copied");
+                Err(failed(what)
+                    .hint("resuming such a run repeats the steps without valid records"))
+            }
             (bad, _) => Err(failed(format!("{bad} invalid"))
                 .hint("do nothing: readers skip what is invalid, and every record is intact")),
         };
-        self.out.flush()?;
+        terminal::print(&text)?;
         ended
     }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// The lines of the journal, unchanged
+    Json,
+    /// One line per record: time, run, iteration, topic and payload
+    Text,
+}
+
+/// Which records are printed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Filter {
+    pub(crate) run: Option<String>,
+    /// All topics where it is empty.
+    pub(crate) topics: Vec<String>,
+}
+
+impl Filter {
+    fn admits(&self, record: &Glance<'_>) -> bool {
+        let run = self.run.as_ref().is_none_or(|run| record.run() == *run);
+        run && (self.topics.is_empty() || self.topics.iter().any(|topic| record.topic() == *topic))
+    }
+}
+
+/// Prints records, and counts lines that are not valid ones.
+pub(crate) struct Listing<'a> {
+    journal: &'a dyn Journal,
+    format: Format,
+    filter: Filter,
+    out: io::BufWriter<StdoutLock<'static>>,
+    to_terminal: bool,
+    pub(crate) bad: u64,
+    failure: Option<Failure>,
+}
+
+impl<'a> Listing<'a> {
+    pub(crate) fn new(journal: &'a dyn Journal, format: Format, filter: Filter) -> Self {
+        let stdout = io::stdout();
+        let to_terminal = stdout.is_terminal();
+        let out = io::BufWriter::with_capacity(64 * 1024, stdout.lock());
+        Listing { journal, format, filter, out, to_terminal, bad: 0, failure: None }
+    }
+
+    /// Prints the records of a line; breaks when the output cannot be written.
+    pub(crate) fn show(&mut self, line: &Line<'_>) -> ControlFlow<()> {
+        for piece in line.pieces() {
+            let Ok(record) = &piece.content else {
+                self.bad += 1;
+                continue;
+            };
+            if !self.filter.admits(record) {
+                continue;
+            }
+            if let Err(failure) = self.print(line, &piece, record) {
+                self.failure = Some(failure);
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Flushes the output; fails where a record could not be printed.
+    pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => Ok(self.out.flush()?),
+        }
+    }
+
+    fn print(
+        &mut self,
+        line: &Line<'_>,
+        piece: &Piece<'_>,
+        record: &Glance<'_>,
+    ) -> Result<(), Failure> {
+        match self.format {
+            Format::Text => self.out.write_all(summary(record).as_bytes())?,
+            Format::Json if line.is_whole() || self.to_terminal => {
+                match String::from_utf8_lossy(piece.bytes) {
+                    // Invalid UTF-8 is harmful to a terminal only.
+                    Cow::Owned(_) if !self.to_terminal => self.out.write_all(piece.bytes)?,
+                    text => self.out.write_all(safe_json(&text).as_bytes())?,
+                }
+            }
+            // Only the beginning of a giant line is in memory, so it is copied from the file.
+            Format::Json => {
+                let begin = line.offset_of(piece.at);
+                let end = line.offset_of(piece.at + piece.bytes.len());
+                let mut unwritten = None;
+                let copied = self.journal.copy(begin..end, &mut |bytes| {
+                    self.out.write_all(bytes).map_err(|error| {
+                        let kind = error.kind();
+                        unwritten = Some(error);
+                        kind.into()
+                    })
+                });
+                // An error of the output is reported differently from one of the journal.
+                match unwritten {
+                    Some(error) => return Err(error.into()),
+                    None => copied?,
+                }
+            }
+        }
+        Ok(self.out.write_all(b"\n")?)
+    }
+}
+
+fn summary(record: &Glance<'_>) -> String {
+    let ts = record.ts().unwrap_or("-".into());
+    let iteration = match record.iteration() {
+        none if none.is_empty() => String::new(),
+        number => format!("#{number}"),
+    };
+    let text = match record.payload() {
+        Some(payload) => payload.into_owned(),
+        None => important_fields(record),
+    };
+    let line = format!("{ts}  {}{iteration}  {}  {text}", record.run(), record.topic());
+    terminal::one_line(line.trim_end(), 200)
+}
+
+fn important_fields(record: &Glance<'_>) -> String {
+    const NAMES: [&str; 9] = [
+        "reason",
+        "emitted",
+        "recent_event",
+        "suggested_roles",
+        "exit_code",
+        "timed_out",
+        "elapsed_s",
+        "objective",
+        "offset",
+    ];
+    NAMES
+        .iter()
+        .filter_map(|name| Some((name, record.field(name)?)))
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect::<Vec<_>>()
+        .join(" ")
 }

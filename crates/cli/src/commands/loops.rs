@@ -18,7 +18,7 @@ use autoloop_runtime::journal::Journal;
 use autoloop_runtime::runs::RunList;
 use autoloop_runtime::world::World;
 use clap::Subcommand;
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::settings::{self, Located};
 use crate::failure::Failure;
@@ -27,10 +27,6 @@ use crate::terminal;
 
 /// Ended runs that are listed without --all.
 const RECENT: usize = 5;
-/// Columns of an objective in the list.
-const OBJECTIVE: usize = 40;
-/// Columns of an event in the list.
-const EVENT: usize = 24;
 
 /// List runs.
 ///
@@ -54,9 +50,24 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    Show(show::Args),
+    /// Show one run.
+    Show(RunArgs),
     Watch(watch::Args),
-    Artifacts(artifacts::Args),
+    /// List the files of a run, with their sizes.
+    ///
+    /// The journal and the memory of the project, which all runs share, come first.
+    Artifacts(RunArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct RunArgs {
+    /// Run id, prefix or `latest`
+    run: String,
+    /// Project directory [default: the current project]
+    project_dir: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
@@ -70,12 +81,13 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
 
 fn list(args: &Args, world: &World) -> Result<(), Failure> {
     let project = Project::of(args.project_dir.as_deref(), world)?;
-    let rows: Vec<Row<'_>> = match args.all {
-        true => project.list.runs.iter().rev().map(|run| project.row(run, world)).collect(),
-        false => project.recent().map(|run| project.row(run, world)).collect(),
+    let runs: Vec<&SomeRun> = match args.all {
+        true => project.list.runs.iter().rev().collect(),
+        false => project.recent().collect(),
     };
+    let rows: Vec<Row<'_>> = runs.into_iter().map(|run| project.row(run, world)).collect();
     let text = match args.json {
-        true => json_text(&rows.iter().map(Row::facts).collect::<Vec<_>>()),
+        true => json_text(&rows.iter().map(Row::json).collect::<Vec<_>>()),
         false if rows.is_empty() => {
             format!("no run in {} yet\n", project.journal.path().display())
         }
@@ -91,20 +103,19 @@ fn list(args: &Args, world: &World) -> Result<(), Failure> {
 fn omitted(project: &Project, shown: usize) -> String {
     match project.list.runs.iter().count().saturating_sub(shown) {
         0 => String::new(),
-        1 => "1 more ended; list it with --all\n".to_owned(),
         more => format!("{more} more ended; list them with --all\n"),
     }
 }
 
 /// A project and the runs in its journal.
-struct Project {
-    located: Located,
-    journal: Box<dyn Journal>,
-    list: RunList,
+pub(super) struct Project {
+    pub(super) located: Located,
+    pub(super) journal: Box<dyn Journal>,
+    pub(super) list: RunList,
 }
 
 impl Project {
-    fn of(project: Option<&Path>, world: &World) -> Result<Project, Failure> {
+    pub(super) fn of(project: Option<&Path>, world: &World) -> Result<Project, Failure> {
         let located = settings::locate(project, world)?;
         let journal = located.journal(world);
         let list = RunList::read(&*journal, &located.files.state_dir, world)?;
@@ -128,7 +139,6 @@ impl Project {
     }
 }
 
-/// A run and its status at a moment.
 struct Row<'r> {
     run: &'r SomeRun,
     /// `None` where no record starts the run.
@@ -148,7 +158,6 @@ impl Row<'_> {
         Some(between(stamp(began)?, end))
     }
 
-    /// Time since its last record.
     fn silence(&self) -> Option<Duration> {
         Some(between(stamp(&self.run.times().1)?, self.now))
     }
@@ -185,26 +194,26 @@ impl Row<'_> {
         }
     }
 
-    fn facts(&self) -> Facts<'_> {
+    fn json(&self) -> Value {
         let Row { run, status, process, .. } = self;
         let known = |text| Some(text).filter(|text: &&str| !text.is_empty());
         let (began, heard) = run.times();
         let (iterations, max_iterations) = run.progress();
-        Facts {
-            run: run.id(),
-            kind: run.kind().map(Kind::name),
-            status: status.map(Status::name),
-            reason: self.reason(),
-            detail: run.as_loop().and_then(Run::failure).map(ToString::to_string),
-            pid: *process,
-            iterations,
-            max_iterations,
-            last_event: run.last_event(),
-            began: known(began),
-            last_heard: known(heard),
-            elapsed_s: self.elapsed().map(|time| time.as_secs()),
-            objective: run.objective(),
-        }
+        json!({
+            "run": run.id(),
+            "kind": run.kind().map(Kind::name),
+            "status": status.map(Status::name),
+            "reason": self.reason(),
+            "detail": run.as_loop().and_then(Run::failure).map(ToString::to_string),
+            "pid": process,
+            "iterations": iterations,
+            "max_iterations": max_iterations,
+            "last_event": run.last_event(),
+            "began": known(began),
+            "last_heard": known(heard),
+            "elapsed_s": self.elapsed().map(|time| time.as_secs()),
+            "objective": run.objective(),
+        })
     }
 
     fn cells(&self) -> [String; 9] {
@@ -217,45 +226,24 @@ impl Row<'_> {
             self.run.kind().map_or("-", Kind::name).to_owned(),
             self.status(),
             self.progress(),
-            terminal::one_line(self.run.last_event(), EVENT),
+            terminal::one_line(self.run.last_event(), 24),
             began,
             time(self.elapsed()),
             time(self.silence()),
-            terminal::one_line(objective.unwrap_or_default(), OBJECTIVE),
+            terminal::one_line(objective.unwrap_or_default(), 40),
         ]
     }
 }
 
-/// JSON of a run.
-#[derive(Serialize)]
-struct Facts<'r> {
-    run: &'r str,
-    kind: Option<&'static str>,
-    status: Option<&'static str>,
-    reason: Option<&'r str>,
-    detail: Option<String>,
-    pid: Option<u32>,
-    iterations: u64,
-    max_iterations: Option<u64>,
-    last_event: &'r str,
-    began: Option<&'r str>,
-    last_heard: Option<&'r str>,
-    elapsed_s: Option<u64>,
-    objective: Option<&'r str>,
-}
-
 const HEADINGS: [&str; 9] =
-    ["RUN", "KIND", "STATUS", "DONE", "LAST EVENT", "BEGAN (UTC)", "TOOK", "HEARD OF", "OBJECTIVE"];
+    ["RUN", "KIND", "STATUS", "DONE", "LAST EVENT", "STARTED (UTC)", "TIME", "SILENT", "OBJECTIVE"];
 
 const STATUS: usize = 2;
 
 fn print(rows: &[Row<'_>], color: Color) -> String {
     let mut lines = vec![HEADINGS.map(str::to_owned)];
     // Coloured text is printed unchanged, so control characters are replaced before.
-    lines.extend(rows.iter().map(|row| match color {
-        Color::Yes => row.cells().map(|cell| terminal::harmless(&cell).into_owned()),
-        Color::No => row.cells(),
-    }));
+    lines.extend(rows.iter().map(|row| row.cells().map(|cell| terminal::harmless(&cell).into())));
     table::pad(&mut lines);
     lines[0] = lines[0].clone().map(|heading| color.paint(Tone::Strong, &heading));
     for (cells, row) in lines[1..].iter_mut().zip(rows) {
@@ -310,9 +298,9 @@ mod tests {
             row(&bare, None),
         ];
         insta::assert_snapshot!(print(&rows, Color::No), @r"
-        RUN          KIND  STATUS                  DONE  LAST EVENT   BEGAN (UTC)       TOOK   HEARD OF  OBJECTIVE
-        swift-otter  loop  running                 2/10  tasks.ready  2026-11-15 21:12  1d     1d        write  a parser that
-        a            loop  failed: backend_failed  2/10  tasks.ready  2026-11-15 21:12  2m25s  1d        xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…
+        RUN          KIND  STATUS                  DONE  LAST EVENT   STARTED (UTC)     TIME   SILENT  OBJECTIVE
+        swift-otter  loop  running                 2/10  tasks.ready  2026-11-15 21:12  1d     1d      write  a parser that
+        a            loop  failed: backend_failed  2/10  tasks.ready  2026-11-15 21:12  2m25s  1d      xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…
         calm-heron   -     no start record         0     loop.start   -                 -      -
         ");
     }

@@ -17,9 +17,9 @@ use crate::failure::Failure;
 /// `autoloop man run | man -l -` shows one; `autoloop man --dir ~/.local/share/man/man1` installs all.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The command, such as `run` or `journal verify` [default: autoloop itself].
+    /// Command, like `run` or `journal verify` [default: autoloop itself]
     command: Vec<String>,
-    /// Write the pages of all commands into a directory.
+    /// Write the pages of all commands into DIR
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
     dir: Option<PathBuf>,
 }
@@ -36,12 +36,12 @@ fn write_all(dir: &Path) -> Result<(), Failure> {
         .and_then(|()| clap_mangen::generate_to(super::args::Args::command(), dir));
     written.map_err(|error| {
         Failure::failed(format!("cannot write manual pages into {}: {error}", dir.display()))
-            .hint("name a directory that can be written to")
+            .hint("name a writable directory")
     })
 }
 
 fn print(words: &[String]) -> Result<(), Failure> {
-    // The pages of all commands but the automatic `help`, which has one of its own for each of them.
+    // Without the generated `help`, which would have a page for each command.
     let mut command = super::args::Args::command().disable_help_subcommand(true);
     command.build();
     let mut found = &command;
@@ -58,8 +58,6 @@ fn unknown(word: &str, parent: &Command) -> Failure {
     let failure = Failure::usage(format!("'{name}' has no command '{}'", word.escape_debug()));
     let known = parent.get_subcommands().filter(|known| !known.is_hide_set());
     let names: Vec<&str> = known.map(Command::get_name).collect();
-    match suggest(word, names.iter().copied()) {
-        Some(near) => failure.hint(format!("did you mean '{near}'?")),
-        None => failure.hint(format!("list the commands with `{name} --help`")),
-    }
+    let near = suggest(word, names.iter().copied());
+    failure.did_you_mean(near, &format!("list the commands with `{name} --help`"))
 }

@@ -3,19 +3,17 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use autoloop_core::config::Config;
 use autoloop_core::env::Env;
-use autoloop_core::format::json_line;
-use autoloop_core::memory::{Block, Entry, Line as MemoryLine, Memory, Places, Said};
-use autoloop_core::plan::Files;
+use autoloop_core::format::{Format, json_line};
+use autoloop_core::memory::{Block, Counts, Entry, Line as MemoryLine, Memory, Places, Said};
 use autoloop_core::table;
 use autoloop_runtime::journal::FileSettings;
 use autoloop_runtime::memory::{self, Change, Reach, Tier};
 use autoloop_runtime::world::World;
+use clap::Subcommand;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Subcommand, ValueEnum};
 
-use super::inspect::{note, one_run};
+use super::inspect::{format, one_run};
 use super::settings::{self, Located};
 use crate::failure::{Failure, Kind};
 use crate::terminal;
@@ -25,14 +23,8 @@ use crate::terminal;
 /// There are two tiers: the memory of the project, which every run reads, and that of one run. In a run, learnings
 /// and notes go to the run unless --project is given; preferences always go to the project. Nothing is deleted from
 /// the files: a removed entry is hidden by a tombstone.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    what: What,
-}
-
 #[derive(Debug, Subcommand)]
-enum What {
+pub(crate) enum Args {
     /// List entries, the newest first.
     List {
         #[command(flatten)]
@@ -40,8 +32,8 @@ enum What {
         /// List one tier only
         #[arg(long, value_parser = tier_by_name())]
         tier: Option<Tier>,
-        /// Output format
-        #[arg(long, value_enum, default_value = "text")]
+        /// Output format; md is the text of a prompt
+        #[arg(long, default_value = "terminal", value_parser = format())]
         format: Format,
     },
     /// Show the size of the memory and how much of it fits into a prompt.
@@ -56,18 +48,16 @@ enum What {
     Find {
         #[command(flatten)]
         run: RunArg,
-        /// Output format
-        #[arg(long, value_enum, default_value = "text")]
+        /// Output format; md is the text of a prompt
+        #[arg(long, default_value = "terminal", value_parser = format())]
         format: Format,
         /// Words to find
         #[arg(required = true)]
         words: Vec<String>,
     },
     /// Add an entry.
-    Add {
-        #[command(subcommand)]
-        what: Add,
-    },
+    #[command(subcommand)]
+    Add(Add),
     /// Remove an entry: hide it behind a tombstone.
     Remove {
         #[command(flatten)]
@@ -90,14 +80,14 @@ enum What {
 }
 
 #[derive(Debug, clap::Args)]
-struct RunArg {
+pub(crate) struct RunArg {
     /// Run whose memory is used beside the project's [default: AUTOLOOP_RUN_ID, or the latest run]
     #[arg(long)]
     run: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Add {
+pub(crate) enum Add {
     /// Add something learned.
     Learning {
         /// Add it for all runs of the project
@@ -128,17 +118,6 @@ enum Add {
     },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// As in a prompt, without a budget
-    Md,
-    /// One line per entry
-    #[value(alias = "terminal")]
-    Text,
-    /// An array of objects
-    Json,
-}
-
 fn tier_by_name() -> impl TypedValueParser<Value = Tier> {
     PossibleValuesParser::new([
         PossibleValue::new("project").help("The memory of the project"),
@@ -149,21 +128,21 @@ fn tier_by_name() -> impl TypedValueParser<Value = Tier> {
 
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let tiers = |run: &RunArg| Tiers::to_read(None, run.run.as_deref(), world);
-    match &args.what {
-        What::List { run, tier, format } => list(&tiers(run)?, *tier, *format),
-        What::Status { run, budget } => status(&tiers(run)?, *budget),
-        What::Find { run, format, words } => {
+    match args {
+        Args::List { run, tier, format } => list(&tiers(run)?, *tier, *format),
+        Args::Status { run, budget } => status(&tiers(run)?, *budget),
+        Args::Find { run, format, words } => {
             let tiers = tiers(run)?;
             let (project, run) = (tiers.read(Tier::Project)?, tiers.read(Tier::Run)?);
             print_entries(project.find(words), run.find(words), *format)
         }
-        What::Add { what } => add(what, world),
-        What::Remove { run, tier, id, reason } => {
-            let change = Change::Remove { id: id.clone(), tier: *tier, reason: reason.join(" ") };
-            change_entry(change, run.run.as_deref(), world)
+        Args::Add(entry) => change(entry.change(), None, world),
+        Args::Remove { run, tier, id, reason } => {
+            let removal = Change::Remove { id: id.clone(), tier: *tier, reason: reason.join(" ") };
+            change(removal, run.run.as_deref(), world)
         }
-        What::Promote { run, id } => {
-            change_entry(Change::Promote { id: id.clone() }, run.run.as_deref(), world)
+        Args::Promote { run, id } => {
+            change(Change::Promote { id: id.clone() }, run.run.as_deref(), world)
         }
     }
 }
@@ -177,9 +156,9 @@ pub(crate) fn list(tiers: &Tiers, only: Option<Tier>, format: Format) -> Result<
     let (project, run) = (read(Tier::Project)?, read(Tier::Run)?);
     let bad = project.bad() + run.bad();
     if bad > 0 {
-        note(&format!("skipped {bad} invalid lines of memory"));
+        terminal::note(&format!("skipped {bad} invalid lines of memory"));
     }
-    if format == Format::Md {
+    if format == Format::Markdown {
         let block = Block::new(&project, &run, 0);
         let text = if block.text.is_empty() { "(empty)\n" } else { &block.text };
         return Ok(terminal::print(&format!("Loop memory:\n{text}"))?);
@@ -216,13 +195,11 @@ fn status(tiers: &Tiers, budget: Option<usize>) -> Result<(), Failure> {
     let (project, run) = (tiers.read(Tier::Project)?, tiers.read(Tier::Run)?);
     let mut out = String::new();
     for (tier, memory) in [(Tier::Project, &project), (Tier::Run, &run)] {
-        let path = match tiers.files.file(tier) {
-            Some(file) => file.path().display().to_string(),
-            None => "(none)".to_owned(),
-        };
+        let path = tiers.files.file(tier).map(|file| file.path().display().to_string());
+        let path = path.unwrap_or_else(|| "(none)".to_owned());
         out.push_str(&format!("{tier} memory: {path}\n  {}\n", counts(memory)));
     }
-    let budget = budget.unwrap_or(tiers.budget);
+    let budget = budget.unwrap_or_else(|| tiers.located.memory_budget());
     let block = Block::new(&project, &run, budget);
     let of = if budget == 0 { String::new() } else { format!(" of {budget}") };
     let dropped = match block.is_truncated() {
@@ -236,73 +213,71 @@ fn status(tiers: &Tiers, budget: Option<usize>) -> Result<(), Failure> {
 fn counts(memory: &Memory) -> String {
     let bad = match memory.bad() {
         0 => String::new(),
-        1 => "; 1 invalid line".to_owned(),
-        bad => format!("; {bad} invalid lines"),
+        bad => format!("; {}", terminal::counted(bad, "invalid line")),
     };
     format!("{}{bad}", counted(&Block::new(memory, &Memory::default(), 0).entries))
 }
 
-fn counted(counts: &autoloop_core::memory::Counts) -> String {
-    format!(
-        "{} entries: {} preferences, {} learnings, {} meta",
-        counts.total(),
-        counts.preferences,
-        counts.learnings,
-        counts.meta
-    )
+fn counted(counts: &Counts) -> String {
+    let (total, Counts { preferences, learnings, meta }) = (counts.total(), counts);
+    format!("{total} entries: {preferences} preferences, {learnings} learnings, {meta} meta")
 }
 
-fn add(what: &Add, world: &World) -> Result<(), Failure> {
-    let reach = |project: bool| if project { Reach::Project } else { Reach::Usual };
-    let (said, reach) = match what {
-        Add::Learning { project, text } => {
-            (Said::Learning { text: text.join(" ") }, reach(*project))
-        }
-        Add::Preference { category, text } => {
-            (Said::Preference { category: category.clone(), text: text.join(" ") }, Reach::Project)
-        }
-        Add::Meta { project, key, value } => {
-            (Said::Meta { key: key.clone(), value: value.join(" ") }, reach(*project))
-        }
-    };
-    let change = Change::Add { said, reach };
+impl Add {
+    fn change(&self) -> Change {
+        let reach = |project: bool| if project { Reach::Project } else { Reach::Usual };
+        let (said, reach) = match self {
+            Add::Learning { project, text } => {
+                (Said::Learning { text: text.join(" ") }, reach(*project))
+            }
+            Add::Preference { category, text } => {
+                let (category, text) = (category.clone(), text.join(" "));
+                (Said::Preference { category, text }, Reach::Project)
+            }
+            Add::Meta { project, key, value } => {
+                (Said::Meta { key: key.clone(), value: value.join(" ") }, reach(*project))
+            }
+        };
+        Change::Add { said, reach }
+    }
+}
+
+/// Adds a learning of a scripted agent.
+pub(super) fn learn(text: &str, world: &World) -> Result<(), Failure> {
+    change(Add::Learning { project: false, text: vec![text.to_owned()] }.change(), None, world)
+}
+
+fn change(change: Change, run: Option<&str>, world: &World) -> Result<(), Failure> {
     let env = settings::environment()?;
-    match settings::client(&env) {
-        Some(client) => print_change(&client.change(&change)?),
+    let changed = match settings::client(&env) {
+        // The harness knows which run the request comes from, and changes the memory of no other.
+        Some(client) => match run.filter(|run| Some(*run) != env.run_id.as_deref()) {
+            Some(run) => {
+                let message = format!("the memory of run '{run}' cannot be changed from here");
+                return Err(Failure::new(Kind::Refused, message)
+                    .hint("omit --run: the harness changes the memory of this run"));
+            }
+            None => client.change(&change)?,
+        },
         None => {
-            let located = settings::locate(None, world)?;
-            Tiers::at(&located, Places::of(&env).run, &env, world).change(change)
+            let Tiers { files, located } = match &change {
+                Change::Add { .. } => {
+                    let located = settings::locate(None, world)?;
+                    Tiers::at(located, Places::of(&env).run, &env, world)
+                }
+                _ => Tiers::to_read(None, run, world)?,
+            };
+            let changed = files.change(change);
+            settings::protect(&located.files, &located.dir);
+            changed?
         }
-    }
-}
-
-fn change_entry(change: Change, run: Option<&str>, world: &World) -> Result<(), Failure> {
-    let env = settings::environment()?;
-    let Some(client) = settings::client(&env) else {
-        return Tiers::to_read(None, run, world)?.change(change);
     };
-    // The harness knows which run the request comes from, and changes the memory of no other.
-    match run.filter(|run| Some(*run) != env.run_id.as_deref()) {
-        Some(run) => {
-            let message = format!("the memory of run '{run}' cannot be changed from here");
-            Err(Failure::new(Kind::Refused, message)
-                .hint("omit --run: the harness changes the memory of this run"))
-        }
-        None => print_change(&client.change(&change)?),
-    }
+    Ok(writeln!(io::stdout(), "{changed}")?)
 }
 
-fn print_change(text: &str) -> Result<(), Failure> {
-    Ok(writeln!(io::stdout(), "{text}")?)
-}
-
-/// The memory files of both tiers, and of which project.
 pub(crate) struct Tiers {
     files: memory::Tiers,
-    /// Characters of a prompt for both; 0 is no limit.
-    budget: usize,
-    layout: Files,
-    project: PathBuf,
+    located: Located,
 }
 
 impl Tiers {
@@ -319,7 +294,7 @@ impl Tiers {
         };
         let own = Places::of(&env).run;
         if own.is_some() && run.is_none() {
-            return Ok(Tiers::at(&located, own, &env, world));
+            return Ok(Tiers::at(located, own, &env, world));
         }
         // A run has no file before its first entry.
         let file_of = |run: &str| {
@@ -331,27 +306,19 @@ impl Tiers {
             None => file_of(&one_run(&*located.journal(world), run)?),
             file => file,
         };
-        Ok(Tiers::at(&located, file, &env, world))
+        Ok(Tiers::at(located, file, &env, world))
     }
 
-    fn at(located: &Located, run: Option<PathBuf>, env: &Env, world: &World) -> Tiers {
-        let config = Config::from(&located.settings);
-        let settings = FileSettings { lock_timeout: config.journal.lock_timeout };
+    fn at(located: Located, run: Option<PathBuf>, env: &Env, world: &World) -> Tiers {
+        let settings = FileSettings { lock_timeout: located.settings.journal().lock_timeout };
         let project = located.files.memory.clone();
         let places = Places { run: run.filter(|run| *run != project), project };
         let files = memory::Tiers::at(places, world, settings)
             .for_author(env.run_id.as_deref(), env.iteration.as_deref());
-        let (layout, project) = (located.files.clone(), located.dir.clone());
-        Tiers { files, budget: located.memory_budget(), layout, project }
+        Tiers { files, located }
     }
 
     fn read(&self, tier: Tier) -> Result<Memory, Failure> {
         Ok(self.files.read(tier)?)
-    }
-
-    fn change(&self, change: Change) -> Result<(), Failure> {
-        let changed = self.files.change(change);
-        settings::protect(&self.layout, &self.project);
-        print_change(&changed?)
     }
 }

@@ -22,20 +22,17 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    Show(ShowArgs),
-}
-
-/// Print the files of a preset.
-#[derive(Debug, clap::Args)]
-struct ShowArgs {
-    /// Name of the preset.
-    name: String,
+    /// Print the files of a preset.
+    Show {
+        /// Name of the preset
+        name: String,
+    },
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     match &args.what {
         None => list(),
-        Some(What::Show(args)) => show(&args.name),
+        Some(What::Show { name }) => show(name),
     }
 }
 

@@ -15,15 +15,14 @@ use crate::diagnostic;
 use crate::failure::Failure;
 use crate::style::{Color, Tone};
 use crate::terminal;
-use crate::tui::Beside;
+use crate::tui::Background;
 use crate::tui::model::Feed;
 
 /// The maximum number of characters of a reviewer's answer in a line.
 const MAX_ANSWER: usize = 120;
-/// The same for the reason of a violation, which says what is wrong with the answer and which setting helps.
+/// The same for the reason of a violation, which names a setting.
 const MAX_VIOLATION: usize = 600;
 
-/// Which lines are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Detail {
     /// The last event of an iteration.
@@ -38,14 +37,14 @@ pub(super) struct ProgressUi<'a> {
     started: Duration,
     /// What the live view reads, until it is opened; `None` where only lines are printed.
     live: Mutex<Option<&'a Loaded>>,
-    view: Beside,
+    view: Background,
 }
 
 impl<'a> ProgressUi<'a> {
     /// With the files of the run, the live view is opened as soon as the run has begun.
     pub(super) fn new(detail: Detail, live: Option<&'a Loaded>, world: &'a World) -> Self {
         let started = world.clock.elapsed();
-        ProgressUi { world, detail, started, live: Mutex::new(live), view: Beside::default() }
+        ProgressUi { world, detail, started, live: Mutex::new(live), view: Background::default() }
     }
 
     /// Any thread may call this. While the live view is open no lines are printed.
@@ -79,7 +78,7 @@ impl<'a> ProgressUi<'a> {
     /// The run continues without the view.
     fn note_failure(&self, view: Result<(), Failure>) {
         if let Err(failure) = view {
-            self.print(Progress::Note(&format!("there is no live view: {}", failure.message())));
+            self.print(Progress::Note(&format!("live view closed: {}", failure.message())));
         }
     }
 
@@ -150,7 +149,7 @@ fn slot_line(progress: SlotProgress<'_>) -> Option<String> {
                 reason => reason,
             };
             let answer = text::first_line(answer, MAX_ANSWER);
-            with_reason(format!("{}  review says {}", slot_name(slot), review.verdict), &answer)
+            with_reason(format!("{}  review: {}", slot_name(slot), review.verdict), &answer)
         }
         SlotProgress::Finished(slot, finish) => {
             let is_violation = finish.outcome == Outcome::Violation;
@@ -162,7 +161,6 @@ fn slot_line(progress: SlotProgress<'_>) -> Option<String> {
     })
 }
 
-/// Minutes and seconds, and hours if there are any.
 fn elapsed(time: Duration) -> String {
     let seconds = time.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -172,7 +170,6 @@ fn elapsed(time: Duration) -> String {
     }
 }
 
-/// The tone of a line, where it is not the usual one.
 fn tone(progress: Progress<'_>) -> Option<Tone> {
     match progress {
         Progress::Began(_) | Progress::Iteration { .. } => Some(Tone::Strong),
@@ -195,21 +192,21 @@ fn iterated(run: &Run) -> String {
     // A refused event does not matter once another one was accepted.
     let refused = run.turn.refusals.last().filter(|_| run.backpressure.is_some());
     let refused = refused.map(|event| format!("  refused: {event}"));
-    failed.or(refused).unwrap_or_else(|| emitted(run, run.turn.events.last().as_slice()))
+    let events = &run.turn.events;
+    failed.or(refused).unwrap_or_else(|| emitted(run, &events[events.len().saturating_sub(1)..]))
 }
 
 /// The events that an iteration emitted, of which `shown` are named.
-fn emitted(run: &Run, shown: &[&String]) -> String {
-    let events: Vec<&str> = shown.iter().map(|event| event.as_str()).collect();
-    match (events.is_empty(), run.turn.asked.is_empty()) {
-        (false, _) => format!("  emitted: {}", events.join(", ")),
+fn emitted(run: &Run, shown: &[String]) -> String {
+    match (shown.is_empty(), run.turn.asked.is_empty()) {
+        (false, _) => format!("  emitted: {}", shown.join(", ")),
         (true, false) => "  emitted: chain.spawn".to_owned(),
         (true, true) => "  no event".to_owned(),
     }
 }
 
 fn iterated_in_detail(run: &Run) -> String {
-    let emitted = emitted(run, &run.turn.events.iter().collect::<Vec<_>>());
+    let emitted = emitted(run, &run.turn.events);
     let refusals = &run.turn.refusals;
     let refused = (!refusals.is_empty()).then(|| format!("  refused: {}", refusals.join(", ")));
     let exit = run.turn.exit.as_ref().map(|exit| match (&exit.failure, exit.promised) {
@@ -224,10 +221,7 @@ fn iterated_in_detail(run: &Run) -> String {
 
 fn slots_began(slots: &Slots, rules: &SlotRules) -> String {
     let verb = if slots.slots.is_empty() { "begin" } else { "resume" };
-    let count = match rules.parallel_agents {
-        1 => "1 slot".to_owned(),
-        count => format!("{count} slots"),
-    };
+    let count = terminal::counted(rules.parallel_agents, "slot");
     let review = if rules.review == Review::On { "with review" } else { "without review" };
     format!("slots {} {verb}: {count}, {review}", slots.id)
 }

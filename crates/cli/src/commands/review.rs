@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use autoloop_core::config::Config;
 use autoloop_core::coordinator;
 use autoloop_core::permissions::{Earlier, read_patch};
 use autoloop_core::record::{Heading, LoopReverted};
@@ -15,85 +14,62 @@ use autoloop_runtime::site::Site;
 use autoloop_runtime::world::World;
 use clap::Subcommand;
 
+use super::inspect::Source;
 use super::inspect::excerpt::Found;
-use super::inspect::one_run;
 use super::inspect::review::{Keep, LONGEST_DIFF, look_up, text_of};
 use super::settings::{self, Located};
-use crate::diagnostic;
 use crate::failure::{Failure, Kind};
 use crate::terminal;
 
 /// Revert changes of a metareview.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    what: What,
-}
-
 #[derive(Debug, Subcommand)]
-enum What {
-    Revert(RevertArgs),
-}
-
-/// Revert the changes of a metareview in the files of the loop.
-///
-/// Reverts all changes that `autoloop inspect review` shows, in all files or in none. Later changes elsewhere in these
-/// files are kept. Where changed lines were changed again, nothing is reverted, and the message names the file and line.
-#[derive(Debug, clap::Args)]
-struct RevertArgs {
-    /// Iteration before which the review ran [default: the latest review]
-    #[arg(value_name = "N")]
-    iteration: Option<u64>,
-    /// Project directory [default: the current project]
-    project_dir: Option<PathBuf>,
-    /// Run id, prefix or `latest` [default: the latest run]
-    #[arg(long)]
-    run: Option<String>,
+pub(crate) enum Args {
+    /// Revert the changes of a metareview in the files of the loop.
+    ///
+    /// Reverts all changes that `autoloop inspect review` shows, in all files or in none. Later changes elsewhere in these
+    /// files are kept. Where changed lines were changed again, nothing is reverted, and the message names the file and line.
+    Revert {
+        /// Iteration before which the review ran [default: the latest review]
+        #[arg(value_name = "N")]
+        iteration: Option<u64>,
+        #[command(flatten)]
+        source: Source,
+    },
 }
 
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
-    let What::Revert(args) = &args.what;
-    revert(args, world)
-}
-
-fn revert(args: &RevertArgs, world: &World) -> Result<(), Failure> {
-    let located = settings::locate(args.project_dir.as_deref(), world)?;
+    let Args::Revert { iteration, source } = args;
+    let located = settings::locate(source.project_dir.as_deref(), world)?;
     if let Some((run, process)) = concurrent_runs(&located.files.state_dir, &*world.disk).pop() {
         let message = format!("run '{run}' is running in another process ({process})");
         return Err(Failure::new(Kind::Busy, message)
             .hint("it reads the files of the loop before every iteration; revert the review when it has ended"));
     }
     let journal = located.journal(world);
-    let run = one_run(&*journal, args.run.as_deref())?;
-    let review = look_up(&*journal, &run, args.iteration)?;
+    let run = source.run(&*journal)?;
+    let review = look_up(&*journal, &run, *iteration)?;
     let before = review.before;
+    let which = format!("the review before iteration {before}");
     let Some(diff) = changes(&review, &*journal)? else {
-        return Ok(terminal::print(&format!(
-            "the review before iteration {before} changed nothing\n"
-        ))?);
+        return Ok(terminal::print(&format!("{which} changed nothing\n"))?);
     };
     let files = read_patch(&diff).map_err(|error| unusable(before, &error.to_string()))?;
     let reverter = reverter(&located, &*journal, &run, world)?;
     let earlier = review.reverted.as_ref().map_or(Earlier::Unreverted, |_| Earlier::Reverted);
     let fates = reverter.revert(&files, earlier).map_err(|error| refused(before, &error))?;
-    let done: Vec<&str> = fates
-        .iter()
-        .filter(|(_, fate)| *fate != Reverted::Already)
-        .map(|(path, _)| *path)
-        .collect();
+    let is_new = |(_, fate): &&(&str, Reverted)| *fate != Reverted::Already;
+    let done: Vec<&str> = fates.iter().filter(is_new).map(|(path, _)| *path).collect();
     if done.is_empty() {
-        return Ok(terminal::print(&format!(
-            "the review before iteration {before} is already reverted\n"
-        ))?);
+        return Ok(terminal::print(&format!("{which} is already reverted\n"))?);
     }
     let reverted = LoopReverted { review: Some(before), files: done.join(",") };
     let heading = Heading { run, iteration: String::new(), now: world.clock.now() };
-    let durability = settings::durability_of_events(&Config::from(&located.settings));
+    let append = Append { expect: None, durability: located.durability() };
     journal
-        .append(&[reverted.record(&heading).into()], Append { expect: None, durability })
+        .append(&[reverted.record(&heading).into()], append)
         .map_err(|error| Failure::from(error).hint("the files are reverted nevertheless"))?;
     let lines: String = fates.iter().map(|(path, fate)| line(path, *fate)).collect();
-    Ok(terminal::print(&format!("{lines}reverted the review before iteration {before}\n"))?)
+    Ok(terminal::print(&format!("{lines}reverted {which}\n"))?)
 }
 
 /// The diff of the review's changes, if there are any.
@@ -142,9 +118,7 @@ fn reverter(
         (Some(_), None) => files.state_dir.run(coordinator::Kind::Loop, &run.parse()?).loop_copy(),
     };
     let growing: [&Path; 2] = [&files.journal, &files.memory];
-    let beneath = settings::project(dir)
-        .and_then(|project| project.settings_beneath(&*world.disk))
-        .map_err(diagnostic::refuse)?;
+    let beneath = settings::project(dir)?.settings_beneath(&*world.disk)?;
     Reverter::new(dir, &loop_dir, &files.state_dir, &growing, beneath).map_err(|error| {
         Failure::failed(format!("cannot find the files of run '{run}': {error}"))
             .hint(format!("they were in {}", loop_dir.display()))

@@ -10,15 +10,17 @@ use autoloop_core::format::json_line;
 use autoloop_core::run::{Ending, Run, Stage, StopReason};
 use autoloop_core::wire_enum::Word;
 use autoloop_runtime::drive::LoopDriver;
-use autoloop_runtime::launch::{Launch, Launcher, existing_dir};
+use autoloop_runtime::launch::{Launch, Launcher, chain_limits, existing_dir};
 use autoloop_runtime::site::Progress;
 use autoloop_runtime::world::World;
-use serde::Serialize;
+use serde_json::json;
 
 use self::resolve_args::Words;
-use super::progress::{Detail, ProgressUi};
-use super::resume::ResumeArgs;
-use super::session::{Session, SettingArgs, not_finished, not_opened, not_started, resume_command};
+use super::progress::ProgressUi;
+use super::session::{
+    ReportArgs, ResumeArgs, Session, SettingArgs, not_finished, not_opened, not_started,
+    resume_command,
+};
 use super::{chain, settings};
 use crate::failure::Failure;
 use crate::{terminal, tui};
@@ -56,12 +58,8 @@ pub(crate) struct Args {
     /// Do not warn about other active runs in the same directory.
     #[arg(long)]
     allow_concurrent: bool,
-    /// Print all events of each iteration, and how its agent exited.
-    #[arg(short, long)]
-    verbose: bool,
-    /// Print the result as JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    report: ReportArgs,
     /// Open the live view; without a terminal, progress lines are printed.
     #[arg(long, conflicts_with = "chain")]
     watch: bool,
@@ -71,14 +69,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
-    let detail = if args.verbose { Detail::Verbose } else { Detail::Brief };
     let overrides = args.settings.overrides(&args.more_args);
     if let Some(names) = &args.chain {
         let here = settings::default_project;
         let (dir, objective) =
             resolve_args::project_and_objective(args.dir.as_deref(), &args.prompt, here)?;
         let project = settings::chain_project(&dir, overrides)?;
-        return chain::run_listed(names, project, objective, detail, args.json, world);
+        return chain::run_listed(names, project, objective, args.report, world);
     }
     let session = Session::start(args.resume.trust(), world)?;
     let (launcher, launch) = args.launch(&session)?;
@@ -86,11 +83,11 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         session.warn_of_concurrent_runs(&launch);
     }
     let live = (args.watch && tui::is_possible()).then_some(&launch.loaded);
-    let ui = ProgressUi::new(detail, live, world);
+    let ui = ProgressUi::new(args.report.detail(), live, world);
     let ended = carry_out(&session, &launcher, &launch, &|progress| ui.report(progress));
     ui.close();
     let run = ended?;
-    print_result(&run, &launch, args.json)?;
+    print_result(&run, &launch, args.report.json)?;
     verdict(&run, &launch, &session)
 }
 
@@ -108,13 +105,13 @@ impl Args {
             let (dir, run) = words.resolve_resumed(name)?;
             let mut project = settings::project(&existing_dir(&dir)?)?;
             project.overrides = overrides;
-            let launcher = session.launcher(&project.dir);
+            let launcher = session.launcher(chain_limits(&project.dir, session.world));
             let launch = launcher.resume(coordinator::Kind::Loop, project, &run)?;
             return Ok((launcher, launch));
         }
         let mut request = words.resolve(&env)?;
         request.project.overrides = overrides;
-        let launcher = session.launcher(&request.project.dir);
+        let launcher = session.launcher(chain_limits(&request.project.dir, session.world));
         let launch = launcher
             .begin(request)
             .map_err(|error| not_started(error, &suggest::command(&self.loop_words(), "")))?;
@@ -144,15 +141,6 @@ pub(super) fn carry_out(
 }
 
 fn print_result(run: &Run, launch: &Launch, as_json: bool) -> Result<(), Failure> {
-    #[derive(Serialize)]
-    struct Facts<'a> {
-        run: &'a str,
-        status: &'a str,
-        reason: &'a str,
-        detail: Option<String>,
-        iterations: u64,
-        journal: String,
-    }
     let reason = match &run.stage {
         Stage::Ended(Ending::Complete { reason } | Ending::Stop { reason }) => reason.as_str(),
         _ => "",
@@ -160,22 +148,20 @@ fn print_result(run: &Run, launch: &Launch, as_json: bool) -> Result<(), Failure
     let status = run.status().with_holder(Holder::None);
     let text = match as_json {
         true => {
-            let facts = Facts {
-                run: &run.id,
-                status: status.name(),
-                reason,
-                detail: run.failure().map(ToString::to_string),
-                iterations: run.done,
-                journal: launch.loaded.files.journal.display().to_string(),
-            };
+            let facts = json!({
+                "run": run.id,
+                "status": status.name(),
+                "reason": reason,
+                "detail": run.failure().map(ToString::to_string),
+                "iterations": run.done,
+                "journal": launch.loaded.files.journal.display().to_string(),
+            });
             json_line(&facts) + "\n"
         }
-        false => format!(
-            "run {}: {status} ({reason}) after {} {}\n",
-            run.id,
-            run.done,
-            if run.done == 1 { "iteration" } else { "iterations" }
-        ),
+        false => {
+            let iterations = terminal::counted(run.done, "iteration");
+            format!("run {}: {status} ({reason}) after {iterations}\n", run.id)
+        }
     };
     Ok(terminal::print(&text)?)
 }
@@ -214,9 +200,9 @@ fn where_to_look(run: &Run, launch: &Launch) -> String {
         return "install the agent, put its directory on PATH, make it executable, or name another with -b"
             .to_owned();
     }
-    let printed = format!("`autoloop inspect output {last}` shows what the agent printed");
+    let printed = format!("show the output of the agent with `autoloop inspect output {last}`");
     match stderr.exists() {
-        true => format!("{printed}, {} what it said on standard error", stderr.display()),
+        true => format!("{printed}; its standard error is in {}", stderr.display()),
         false => printed,
     }
 }

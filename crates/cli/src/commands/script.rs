@@ -1,34 +1,33 @@
-//! `autoloop __script`: plays the part of an agent. Started by `autoloop` only.
+//! `autoloop __script`: a scripted agent. Started by `autoloop` only.
 
-#![expect(clippy::disallowed_methods, reason = "plays an agent, which is a real process")]
+#![expect(clippy::disallowed_methods, reason = "acts as an agent, which is a real process")]
 
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use autoloop_core::script::{Action, Cue, Script};
 use autoloop_runtime::files::read_text;
 use autoloop_runtime::world::{Disk, World};
 
-use super::settings;
-use crate::failure::{Failure, Kind};
+use super::{emit, memory, settings};
+use crate::failure::Failure;
 
-/// Play a scripted agent.
+/// Act as a scripted agent.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The script.
+    /// Script file
     file: PathBuf,
-    /// The prompt, which a script does not read.
+    /// Prompt, which a script does not read
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
     rest: Vec<std::ffi::OsString>,
 }
 
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
-    let told = |error: String| Failure::usage(format!("{}: {error}", args.file.display()));
-    let text = read_script(&args.file, &*world.disk).map_err(told)?;
-    let script = Script::parse(&text).map_err(|error| told(error.to_string()))?;
+    let invalid = |error: String| Failure::usage(format!("{}: {error}", args.file.display()));
+    let text = read_script(&args.file, &*world.disk).map_err(invalid)?;
+    let script = Script::parse(&text).map_err(|error| invalid(error.to_string()))?;
     let env = settings::environment()?;
     let cue = Cue {
         iteration: env.iteration.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0),
@@ -42,10 +41,9 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     Ok(())
 }
 
-/// No script is longer.
+/// Maximum size of a script, in bytes.
 const LONGEST: u64 = 16 * 1024 * 1024;
 
-/// The text of a script, or why there is none.
 pub(super) fn read_script(file: &Path, disk: &dyn Disk) -> Result<String, String> {
     match read_text(disk, file, LONGEST) {
         Ok(Some(text)) => Ok(text),
@@ -57,8 +55,13 @@ pub(super) fn read_script(file: &Path, disk: &dyn Disk) -> Result<String, String
 fn play(action: &Action, project: &Path, world: &World) -> Result<(), Failure> {
     match action {
         Action::Print(text) => writeln!(io::stdout(), "{text}")?,
-        Action::Emit { topic, payload } => call(&["emit", topic, payload])?,
-        Action::Remember(text) => call(&["memory", "add", "learning", text])?,
+        // A refused event is not a failure of the script.
+        Action::Emit { topic, payload } => {
+            let args =
+                emit::Args { topic: topic.into(), file: None, payload: vec![payload.into()] };
+            report(emit::run(&args, world));
+        }
+        Action::Remember(text) => report(memory::learn(text, world)),
         Action::Write { path, text } => {
             let path = project.join(path);
             let dir = path.parent().unwrap_or(project);
@@ -77,14 +80,12 @@ fn play(action: &Action, project: &Path, world: &World) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Calls this program as an agent would. What it says goes where ours goes; an event that is refused
-/// is the script's business.
-fn call(args: &[&str]) -> Result<(), Failure> {
-    let program = std::env::current_exe().map_err(cannot)?;
-    Command::new(program).args(args).status().map_err(cannot)?;
-    Ok(())
+fn report(done: Result<(), Failure>) {
+    if let Err(failure) = done {
+        failure.report();
+    }
 }
 
 fn cannot(error: io::Error) -> Failure {
-    Failure::new(Kind::Failed, format!("the script cannot go on: {error}"))
+    Failure::failed(format!("the script failed: {error}"))
 }

@@ -1,11 +1,17 @@
-//! What the commands that carry out runs have in common: flags, interrupts, warnings and the end of a run.
+//! The common part of commands that carry out runs: flags, interrupts, warnings, and the command that resumes a run.
 
-#![expect(clippy::disallowed_methods, reason = "agents call this program by its path")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "agents call this program by its path, and messages show paths relative to the current directory"
+)]
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use autoloop_core::chain::Budget;
+use autoloop_core::config::shell_words::join;
 use autoloop_core::coordinator;
+use autoloop_core::run::SomeRun;
 use autoloop_runtime::drive::DriveError;
 use autoloop_runtime::journal::Journal;
 use autoloop_runtime::launch::{Launch, LaunchError, Launcher, Opening};
@@ -13,14 +19,13 @@ use autoloop_runtime::process::Interrupts;
 use autoloop_runtime::project::Overrides;
 use autoloop_runtime::runs::concurrent_runs;
 use autoloop_runtime::signals;
-use autoloop_runtime::site::{Progress, Site, Trust};
+use autoloop_runtime::site::{Breakers, Progress, Site, Trust};
 use autoloop_runtime::world::World;
 
-use super::resume;
+use super::progress::Detail;
 use crate::failure::{Failure, Kind};
 use crate::terminal;
 
-/// The flags that set settings of a loop, or of all steps of a chain.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct SettingArgs {
     /// Agent command with its arguments [overrides: backend.command].
@@ -50,7 +55,44 @@ impl SettingArgs {
     }
 }
 
-/// A command that carries out runs.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct ResumeArgs {
+    /// Resume RUN, or the latest unfinished run, with its original flags.
+    ///
+    /// Failed work is retried; finished iterations, steps and phases are not repeated. Flags given now take
+    /// precedence.
+    #[arg(long = "resume", id = "resume", value_name = "RUN", num_args = 0..=1, default_missing_value = "", require_equals = true)]
+    pub(super) run: Option<String>,
+    /// Trust records and flags of the resumed run that have no valid seal.
+    ///
+    /// Without it, a record of the harness without a valid seal is treated as forged, and its step is repeated.
+    #[arg(long, requires = "resume")]
+    trust_journal: bool,
+}
+
+impl ResumeArgs {
+    pub(super) fn trust(&self) -> Trust {
+        if self.trust_journal { Trust::Journal } else { Trust::Proven }
+    }
+}
+
+/// What a command prints about a run.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(super) struct ReportArgs {
+    /// Print all events of each iteration, and how its agent exited
+    #[arg(short, long)]
+    verbose: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl ReportArgs {
+    pub(super) fn detail(self) -> Detail {
+        if self.verbose { Detail::Verbose } else { Detail::Brief }
+    }
+}
+
 pub(super) struct Session<'a> {
     pub(super) world: &'a World,
     program: PathBuf,
@@ -69,9 +111,9 @@ impl<'a> Session<'a> {
         Ok(Session { world, program, trust, interrupts })
     }
 
-    /// Starts runs in a project.
-    pub(super) fn launcher(&self, dir: &Path) -> Launcher<'_> {
-        Launcher::new(self.world, &self.program, self.trust, dir)
+    /// Starts runs, which may request chains within these limits.
+    pub(super) fn launcher(&self, limits: Budget) -> Launcher<'_> {
+        Launcher { world: self.world, program: &self.program, trust: self.trust, limits }
     }
 
     pub(super) fn site<'s>(
@@ -81,6 +123,7 @@ impl<'a> Session<'a> {
         progress: &'s (dyn Fn(Progress<'_>) + Sync),
     ) -> Site<'s> {
         Site {
+            breakers: Breakers::default(),
             world: self.world,
             journal,
             state_dir: &launch.loaded.files.state_dir,
@@ -91,7 +134,6 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Warns about other active runs in the same directory.
     pub(super) fn warn_of_concurrent_runs(&self, launch: &Launch) {
         let others = concurrent_runs(&launch.loaded.files.state_dir, &*self.world.disk);
         let resumed = |run: &str| launch.opening == Opening::Resume && run == launch.id.as_str();
@@ -122,8 +164,29 @@ fn noun(launch: &Launch) -> &'static str {
     if launch.kind == coordinator::Kind::Chain { "chain" } else { "run" }
 }
 
+/// The command that resumes a run, as typed in the current directory.
 pub(super) fn resume_command(launch: &Launch) -> String {
-    resume::command_of(launch.kind, launch.id.as_str(), &launch.project.dir)
+    launch.kind.resume_command(launch.id.as_str()) + &project_argument(&launch.project.dir)
+}
+
+/// The same for a recorded run of the project in `dir`.
+pub(super) fn resume_recorded(run: &SomeRun, dir: &Path) -> Option<String> {
+    Some(run.resume_command()? + &project_argument(dir))
+}
+
+/// A space and the path of the project; empty where it is the current directory.
+pub(super) fn project_argument(dir: &Path) -> String {
+    let here = std::env::current_dir().and_then(|here| here.canonicalize()).unwrap_or_default();
+    let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    let place = match dir.strip_prefix(&here) {
+        Ok(below) if below.as_os_str().is_empty() => return String::new(),
+        Ok(below) if below.as_os_str().as_encoded_bytes().starts_with(b"-") => {
+            format!("./{}", below.display())
+        }
+        Ok(below) => below.display().to_string(),
+        Err(_) => dir.display().to_string(),
+    };
+    format!(" {}", join([place.as_str()]))
 }
 
 /// The failure of a run that could not begin or be resumed.
@@ -153,7 +216,7 @@ pub(super) fn not_started(error: DriveError, example: &str) -> Failure {
     match cause {
         DriveError::Launch(error @ LaunchError::NoObjective(_)) => {
             Failure::usage(error.to_string())
-                .hint(format!("say what to do: {example}"))
+                .hint(format!("name the objective: {example}"))
                 .hint("or set event_loop.prompt or event_loop.prompt_file")
         }
         _ => error.into(),

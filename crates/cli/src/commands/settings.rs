@@ -2,12 +2,11 @@
 
 #![expect(clippy::disallowed_methods, reason = "reads the environment for all commands")]
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
 use autoloop_core::config::{
-    self, Config, Key, Layer, Origin, Problem, Reading, Settings, SyncPolicy, Value,
+    self, Key, Layer, Origin, Problem, Reading, Settings, SyncPolicy, Value,
 };
 use autoloop_core::env::Env;
 use autoloop_core::plan::Files;
@@ -48,25 +47,25 @@ pub(crate) fn default_project() -> Result<PathBuf, Failure> {
 
 /// The directory of the project that an argument names, or the default one.
 pub(crate) fn project_dir(dir: Option<&Path>) -> Result<PathBuf, Failure> {
-    Ok(match dir {
-        Some(dir) => existing_dir(dir)?,
-        None => existing_dir(&default_project()?)?,
-    })
+    let dir = dir.map_or_else(default_project, |dir| Ok(dir.to_owned()))?;
+    Ok(existing_dir(&dir)?)
 }
 
-/// The project that the current directory belongs to, if it is not the current directory itself. A note names
-/// it.
+/// The project that the current directory belongs to, if it is not the current directory itself. Prints it in a note.
 fn project_above() -> Option<PathBuf> {
     static NOTED: Once = Once::new();
     let here = std::env::current_dir().ok()?.canonicalize().ok()?;
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    let found = discover(&here, home.as_deref()).filter(|found| *found != here)?;
+    let found = discovered(&here).filter(|found| *found != here)?;
     NOTED.call_once(|| {
-        let note = format!("autoloop: using the project in {}\n", found.display());
-        // Standard error may be closed; the command does not depend on it.
-        let _ = io::stderr().write_all(terminal::harmless(&note).as_bytes());
+        terminal::note(&format!("using the project in {}", found.display()));
     });
     Some(found)
+}
+
+/// The nearest project at or above a directory.
+pub(crate) fn discovered(dir: &Path) -> Option<PathBuf> {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    discover(dir, home.as_deref())
 }
 
 /// The client of the harness, where this process is sandboxed and may not write itself.
@@ -75,7 +74,6 @@ pub(crate) fn client(env: &Env) -> Option<Client> {
     env.door.as_ref().map(|path| Client::new(path, ticket))
 }
 
-/// The variables of this process that are about settings.
 pub(crate) fn settings_environment() -> Result<Environment, LoadError> {
     Environment::read(|name| std::env::var_os(name))
 }
@@ -86,10 +84,9 @@ pub(crate) fn protect(files: &Files, project: &Path) {
     let _ = layout::protect(&files.state_dir, project);
 }
 
-/// Opens the journal at a path.
-pub(crate) fn journal(path: PathBuf, world: &World, config: &Config) -> Box<dyn Journal> {
-    let settings = FileSettings { lock_timeout: config.journal.lock_timeout };
-    Box::new(FileJournal::new(path, world, settings))
+pub(crate) fn journal(path: PathBuf, world: &World, settings: &Settings) -> Box<dyn Journal> {
+    let lock_timeout = settings.journal().lock_timeout;
+    Box::new(FileJournal::new(path, world, FileSettings { lock_timeout }))
 }
 
 /// A project that a command shows or writes to.
@@ -103,7 +100,11 @@ pub(crate) struct Located {
 
 impl Located {
     pub(crate) fn journal(&self, world: &World) -> Box<dyn Journal> {
-        journal(self.files.journal.clone(), world, &Config::from(&self.settings))
+        journal(self.files.journal.clone(), world, &self.settings)
+    }
+
+    pub(crate) fn durability(&self) -> Durability {
+        durability_of_events(&self.settings)
     }
 
     /// The maximum number of characters of memory in a prompt; 0 for no limit.
@@ -119,7 +120,7 @@ impl Located {
 ///
 /// Its files are those of `core.state_dir`, `core.journal_file` and `core.memory_file`. Where no argument names a
 /// project, AUTOLOOP_STATE_DIR and AUTOLOOP_JOURNAL_FILE take precedence: the harness sets them for its agents.
-/// Settings that cannot be read are only a warning, so that a run can be looked at without fixing them first.
+/// Settings that cannot be read are only a warning, so that a run can be inspected without fixing them first.
 pub(crate) fn locate(project: Option<&Path>, world: &World) -> Result<Located, Failure> {
     let (located, problem) = look_for(project, world)?;
     if let Some(problem) = problem {
@@ -130,15 +131,21 @@ pub(crate) fn locate(project: Option<&Path>, world: &World) -> Result<Located, F
 
 /// The same, with the problem of the settings instead of a warning.
 pub(crate) fn look_for(
-    project: Option<&Path>,
+    named: Option<&Path>,
     world: &World,
 ) -> Result<(Located, Option<String>), Failure> {
-    let env = match project {
+    let env = match named {
         None => environment()?,
         Some(dir) => Env { project_dir: Some(existing(dir)?.to_owned()), ..Env::default() },
     };
     let dir = env.project_dir_or_here();
-    let (settings, problem) = settings_or_default(&dir, world);
+    let (settings, problem) = match project(&dir).and_then(|it| it.settings(&*world.disk)) {
+        Ok(Reading { settings, problems }) => {
+            let error = problems.iter().find(|problem| problem.is_error());
+            (settings, error.map(ToString::to_string))
+        }
+        Err(error) => (Settings::default(), Some(error.to_string())),
+    };
     let files = places(&env, &settings);
     Ok((Located { dir, files, settings }, problem))
 }
@@ -167,27 +174,11 @@ fn existing(project: &Path) -> Result<&Path, Failure> {
     }
     let what = if project.exists() { "is not a directory" } else { "does not exist" };
     Err(Failure::usage(format!("the project {} {what}", project.display()))
-        .hint("name the directory that holds .autoloop"))
+        .hint("name the directory that contains .autoloop"))
 }
 
-/// The settings of a project in all layers, and the first problem with them.
-fn settings_or_default(dir: &Path, world: &World) -> (Settings, Option<String>) {
-    match read_settings(dir, world) {
-        Ok(Reading { settings, problems }) => {
-            let error = problems.iter().find(|problem| problem.is_error());
-            (settings, error.map(ToString::to_string))
-        }
-        Err(error) => (Settings::default(), Some(error.to_string())),
-    }
-}
-
-fn read_settings(dir: &Path, world: &World) -> Result<Reading, LoadError> {
-    project(dir)?.settings(&*world.disk)
-}
-
-/// A project in the environment of this process.
 pub(crate) fn project(dir: &Path) -> Result<Project, LoadError> {
-    // Without a current directory there is no project to be found either.
+    // Without a current directory no project is found.
     let project = Project::new(dir).unwrap_or_default();
     Ok(Project { env: settings_environment()?, ..project })
 }
@@ -199,14 +190,11 @@ pub(crate) fn chain_project(dir: &Path, overrides: Overrides) -> Result<Project,
 }
 
 fn warn(problem: &str) {
-    let warning = format!("autoloop: warning: {problem}; using the defaults\n");
-    // Standard error may be closed; the command does not depend on it.
-    let _ = io::stderr().write_all(terminal::harmless(&warning).as_bytes());
+    terminal::note(&format!("warning: {problem}; using the defaults"));
 }
 
-/// The durability of an agent's event.
-pub(crate) fn durability_of_events(config: &Config) -> Durability {
-    match config.journal.sync {
+pub(crate) fn durability_of_events(settings: &Settings) -> Durability {
+    match settings.journal().sync {
         SyncPolicy::Always => Durability::Synced,
         SyncPolicy::Iteration | SyncPolicy::Never => Durability::Cached,
     }

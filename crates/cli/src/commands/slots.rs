@@ -5,8 +5,9 @@ mod verdict;
 
 use std::path::{Path, PathBuf};
 
+use autoloop_core::chain::Budget;
 use autoloop_core::config::{Isolation, ItemSource, Key};
-use autoloop_core::coordinator::{self, Holder, Status};
+use autoloop_core::coordinator::{self, Holder};
 use autoloop_core::format::Format;
 use autoloop_core::slot::{Slots, Tally};
 use autoloop_runtime::drive::SlotsDriver;
@@ -20,8 +21,9 @@ use clap::Subcommand;
 use clap::builder::PossibleValuesParser;
 
 use super::progress::{Detail, ProgressUi};
-use super::resume::{ResumeArgs, project_argument};
-use super::session::{Session, not_finished, not_opened, resume_command};
+use super::session::{
+    ResumeArgs, Session, not_finished, not_opened, project_argument, resume_command,
+};
 use super::settings;
 use crate::failure::Failure;
 use crate::{terminal, tui};
@@ -71,7 +73,7 @@ struct Flags {
     developer_prompt: Option<String>,
     /// Prompt file for reviewers; an empty path turns reviews off.
     ///
-    /// [default: looked for like the prompt for developers]
+    /// [default: found like the prompt for developers]
     #[arg(long, value_name = "PATH")]
     reviewer_prompt: Option<String>,
     /// Number of slots that work at once [default: 1].
@@ -127,7 +129,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
 
 fn run_slots(args: &Flags, world: &World) -> Result<(), Failure> {
     let session = Session::start(args.resume.trust(), world)?;
-    let launch = args.launch(|dir| session.launcher(dir))?;
+    let launch = args.launch(&session.launcher(Budget::default()))?;
     if !args.allow_concurrent {
         session.warn_of_concurrent_runs(&launch);
     }
@@ -136,13 +138,13 @@ fn run_slots(args: &Flags, world: &World) -> Result<(), Failure> {
     let ended = carry_out(&session, &launch, &args.prompt_keys(), &|progress| ui.report(progress));
     ui.close();
     let slots = ended?;
-    print_result(&slots, args.json, &session, &ui)?;
+    print_result(&slots, args.json, &ui)?;
     conclude(&slots, &launch, &session)
 }
 
 impl Flags {
-    fn launch<'s>(&self, launcher: impl Fn(&Path) -> Launcher<'s>) -> Result<Launch, Failure> {
-        // A name behind `--resume` that is no directory is that of a run.
+    fn launch(&self, launcher: &Launcher<'_>) -> Result<Launch, Failure> {
+        // After `--resume`, a word that is not a directory is a run.
         let (dir, run) = match (self.dir.as_deref(), self.resume.run.as_deref()) {
             (Some(name), Some("")) if !name.exists() => (None, Some(name.display().to_string())),
             (dir, run) => (dir, run.map(str::to_owned)),
@@ -152,8 +154,8 @@ impl Flags {
         let mut project = settings::project(&dir)?;
         project.overrides = self.overrides();
         Ok(match run {
-            Some(name) => launcher(&dir).resume(coordinator::Kind::Slots, project, &name)?,
-            None => launcher(&dir).begin_slots(project)?,
+            Some(name) => launcher.resume(coordinator::Kind::Slots, project, &name)?,
+            None => launcher.begin_slots(project)?,
         })
     }
 
@@ -166,7 +168,7 @@ impl Flags {
             if let Some(path) = path.as_ref().filter(|path| !path.is_empty())
                 && !Path::new(path).exists()
             {
-                let message = format!("{flag} names {path}, and there is no such file");
+                let message = format!("{flag}: no such file: {path}");
                 return Err(Failure::usage(message)
                     .hint("write prompts to start from with `autoloop slots prompts --write`"));
             }
@@ -249,23 +251,15 @@ fn queue<'a>(launch: &Launch, journal: &'a dyn Journal, world: &'a World) -> Box
     }
 }
 
-fn print_result(
-    slots: &Slots,
-    as_json: bool,
-    session: &Session<'_>,
-    ui: &ProgressUi<'_>,
-) -> Result<(), Failure> {
-    let status = match (slots.status(), session.interrupts.first()) {
-        (Status::Running, Some(_)) => Status::Interrupted,
-        (status, _) => status.with_holder(Holder::None),
-    };
+fn print_result(slots: &Slots, as_json: bool, ui: &ProgressUi<'_>) -> Result<(), Failure> {
+    let status = slots.status().with_holder(Holder::None);
     let text = match as_json {
         true => slots.render(status, Format::Json),
         false => format!("slots {}: {}\n", slots.id, slots.summary(status)),
     };
     terminal::print(&text)?;
     let is_builtin = slots.start.as_ref().is_some_and(|start| start.source == ItemSource::Builtin);
-    if !as_json && is_builtin && slots.finish.is_some() && Tally::of(slots).taken == 0 {
+    if !as_json && is_builtin && !status.is_unfinished() && Tally::of(slots).taken == 0 {
         ui.report(Progress::Note(
             "`autoloop tasks list` shows the queue, and `autoloop tasks add` adds to it",
         ));
@@ -275,7 +269,7 @@ fn print_result(
 
 /// Exits with 0 only if every claimed item passed.
 fn conclude(slots: &Slots, launch: &Launch, session: &Session<'_>) -> Result<(), Failure> {
-    if slots.status() == Status::Running {
+    if slots.status().is_unfinished() {
         return Err(session.unfinished(launch));
     }
     let tally = Tally::of(slots);
@@ -284,11 +278,10 @@ fn conclude(slots: &Slots, launch: &Launch, session: &Session<'_>) -> Result<(),
     }
     let Tally { taken, passed } = tally;
     let failed = taken - passed;
-    let items = if taken == 1 { "item" } else { "items" };
     let (resume, limit) = (resume_command(launch), slots.raised_limit());
     let project = project_argument(&launch.project.dir);
     let inspect = format!("autoloop inspect slots{project} --run {}", slots.id);
-    Err(Failure::failed(format!("{failed} of {taken} {items} did not pass"))
+    Err(Failure::failed(format!("{failed} of {} did not pass", terminal::counted(taken, "item")))
         .hint(format!("`{inspect}` shows why; failed items were returned to the queue"))
         .hint(format!("retry failed items with `{resume}{limit}`")))
 }

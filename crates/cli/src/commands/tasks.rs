@@ -5,21 +5,19 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use autoloop_core::config::Config;
 use autoloop_core::duration;
 use autoloop_core::env::Env;
 use autoloop_core::format::json_text;
 use autoloop_core::queue::{
-    LONGEST_CLAIM, LONGEST_TEXT, New, Priority, Refusal, Status, Task, Tasks,
+    Claim, LONGEST_CLAIM, LONGEST_TEXT, New, Priority, Refusal, Status, Task, Tasks, Wanted,
 };
 use autoloop_core::table;
 use autoloop_core::timestamp::Timestamp;
-use autoloop_runtime::failure;
 use autoloop_runtime::project::read_text;
 use autoloop_runtime::queue::{Builtin, Claimed, Queue as _, QueueError};
 use autoloop_runtime::world::World;
 use clap::Subcommand;
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::settings;
 use crate::failure::{Failure, Kind};
@@ -173,7 +171,7 @@ enum Dep {
     },
 }
 
-#[derive(Debug, clap::Args, Serialize)]
+#[derive(Debug, clap::Args)]
 struct Pair {
     /// Id of the dependent task
     id: String,
@@ -187,8 +185,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let located = settings::locate(None, world)?;
     check_project(&env)?;
     let journal = located.journal(world);
-    let durability = settings::durability_of_events(&Config::from(&located.settings));
-    let queue = Builtin::new(&*journal, world, durability, Builtin::USUAL);
+    let queue = Builtin::new(&*journal, world, located.durability(), Builtin::USUAL);
     let done = Command { queue, json: args.json }.run(&args.what, &env, world);
     if !args.what.only_reads() {
         settings::protect(&located.files, &located.dir);
@@ -231,13 +228,6 @@ fn check_project(env: &Env) -> Result<(), Failure> {
     Err(Failure::usage(message).hint("set it to the directory of a project, or unset it"))
 }
 
-impl From<QueueError> for Failure {
-    fn from(error: QueueError) -> Self {
-        failure::Failure::from(error).into()
-    }
-}
-
-/// The queue, and how results are printed.
 struct Command<'a> {
     queue: Builtin<'a>,
     json: bool,
@@ -251,7 +241,7 @@ impl Command<'_> {
             What::Ready => self.look(|tasks, now| Ok(self.ready(tasks, now))),
             What::Show { id } => self.look(|tasks, now| {
                 let row = Row { tasks, task: tasks.known(id)?, now };
-                Ok(if self.json { json_text(&row.facts()) } else { row.describe() })
+                Ok(if self.json { json_text(&row.json()) } else { row.describe() })
             }),
             What::Claim(args) => self.claim(args),
             What::Release(ReleaseArgs { settle, force }) => {
@@ -274,7 +264,6 @@ impl Command<'_> {
         }
     }
 
-    /// Prints a text made from all tasks.
     fn look(
         &self,
         text: impl FnOnce(&Tasks, Timestamp) -> Result<String, Refusal>,
@@ -283,14 +272,13 @@ impl Command<'_> {
         Ok(terminal::print(&text)?)
     }
 
-    /// Prints the result of a change.
-    fn print(&self, text: &str, facts: impl Serialize) -> Result<(), Failure> {
+    fn print(&self, text: &str, facts: Value) -> Result<(), Failure> {
         let text = if self.json { json_text(&facts) } else { format!("{text}\n") };
         Ok(terminal::print(&text)?)
     }
 
     fn changed(&self, id: &str, how: &str) -> Result<(), Failure> {
-        self.print(&format!("{id} {how}"), Changed { id })
+        self.print(&format!("{id} {how}"), json!({ "id": id }))
     }
 
     fn add(&self, args: &AddArgs, env: &Env, world: &World) -> Result<(), Failure> {
@@ -310,14 +298,14 @@ impl Command<'_> {
             after: args.after.clone(),
             by,
         })?;
-        self.print(&id, Changed { id: &id })
+        self.print(&id, json!({ "id": id }))
     }
 
     fn claim(&self, args: &ClaimArgs) -> Result<(), Failure> {
         let who = args.actor.name();
         let claimed = match &args.id {
             Some(id) => Some(self.queue.claim_for(id, &who, args.lasting)?),
-            None => self.queue.claim_next_for(&who, args.lasting)?,
+            None => self.queue.claim_next_for(&who, args.lasting, &Wanted::default())?,
         };
         let Some(Claimed { item, claim }) = claimed else {
             let progress = self.queue.progress()?;
@@ -326,32 +314,27 @@ impl Command<'_> {
                 false => nothing_ready(progress.in_work, progress.blocked),
             }));
         };
-        let until = claim.until.map(|until| until.to_string());
-        let expiry = until.as_ref().map(|until| format!(" until {until}")).unwrap_or_default();
-        #[derive(Serialize)]
-        struct Facts<'a> {
-            id: &'a str,
-            owner: &'a str,
-            until: Option<String>,
-            fence: u64,
-        }
-        let facts = Facts { id: &item.id, owner: &claim.owner, until, fence: claim.fence };
-        self.print(&format!("{} is yours{expiry}", item.id), facts)
+        let Claim { owner, fence, until, .. } = claim;
+        let expiry = until.map(|until| format!(" until {until}")).unwrap_or_default();
+        let until = until.map(|until| until.to_string());
+        let facts = json!({ "id": item.id, "owner": owner, "until": until, "fence": fence });
+        self.print(&format!("{} is claimed{expiry}", item.id), facts)
     }
 
     fn dep(&self, args: &DepArgs) -> Result<(), Failure> {
         match (&args.what, &args.pair) {
-            (Some(Dep::Add(pair)), _) | (None, Some(pair)) => {
-                self.queue.step(|tasks, now| tasks.link(&pair.id, &pair.after, now))?;
-                self.print(&format!("{} waits for {}", pair.id, pair.after), pair)
+            (Some(Dep::Add(Pair { id, after })), _) | (None, Some(Pair { id, after })) => {
+                self.queue.step(|tasks, now| tasks.link(id, after, now))?;
+                self.print(&format!("{id} waits for {after}"), json!({ "id": id, "after": after }))
             }
-            (Some(Dep::Rm(pair)), _) => {
-                self.queue.step(|tasks, now| tasks.unlink(&pair.id, &pair.after, now))?;
-                self.print(&format!("{} no longer waits for {}", pair.id, pair.after), pair)
+            (Some(Dep::Rm(Pair { id, after })), _) => {
+                self.queue.step(|tasks, now| tasks.unlink(id, after, now))?;
+                let facts = json!({ "id": id, "after": after });
+                self.print(&format!("{id} no longer waits for {after}"), facts)
             }
             (Some(Dep::List { id }), _) => self.look(|tasks, now| {
                 let after = tasks.known(id)?.after.iter().filter_map(|id| tasks.get(id));
-                let rows: Vec<Row<'_>> = after.map(|task| Row { tasks, task, now }).collect();
+                let rows = Row::all(after, tasks, now);
                 Ok(self.table(&rows, || format!("{id} waits for nothing\n")))
             }),
             // The parser requires both ids where no subcommand is given.
@@ -361,19 +344,21 @@ impl Command<'_> {
 
     fn list(&self, tasks: &Tasks, now: Timestamp, all: bool) -> String {
         let wanted = tasks.iter().filter(|task| all || !task.is_closed);
-        let rows: Vec<Row<'_>> = wanted.map(|task| Row { tasks, task, now }).collect();
+        let rows = Row::all(wanted, tasks, now);
         let closed = tasks.iter().count() - rows.len();
         let text = self.table(&rows, || none_open(closed));
         match closed {
             0 => text,
             _ if self.json || rows.is_empty() => text,
-            closed => format!("{text}({}; --all shows them)\n", closed_tasks(closed)),
+            closed => {
+                let closed = terminal::counted(closed as u64, "closed task");
+                format!("{text}({closed}; list them with --all)\n")
+            }
         }
     }
 
     fn ready(&self, tasks: &Tasks, now: Timestamp) -> String {
-        let rows: Vec<Row<'_>> =
-            tasks.ready(now).into_iter().map(|task| Row { tasks, task, now }).collect();
+        let rows = Row::all(tasks.ready(now), tasks, now);
         let progress = tasks.progress(now);
         self.table(&rows, || match progress.is_done() {
             true => none_open(progress.done),
@@ -383,16 +368,11 @@ impl Command<'_> {
 
     fn table(&self, rows: &[Row<'_>], empty: impl FnOnce() -> String) -> String {
         match self.json {
-            true => json_text(&rows.iter().map(Row::facts).collect::<Vec<_>>()),
+            true => json_text(&rows.iter().map(Row::json).collect::<Vec<_>>()),
             false if rows.is_empty() => empty(),
             false => table::print(rows.iter().map(Row::cells).collect()),
         }
     }
-}
-
-#[derive(Serialize)]
-struct Changed<'a> {
-    id: &'a str,
 }
 
 impl Actor {
@@ -413,18 +393,10 @@ fn nothing_ready(claimed: usize, blocked: usize) -> String {
 fn none_open(closed: usize) -> String {
     match closed {
         0 => "no tasks\n".to_owned(),
-        closed => format!("no open tasks: {}\n", closed_tasks(closed)),
+        closed => format!("no open tasks, {}\n", terminal::counted(closed as u64, "closed task")),
     }
 }
 
-fn closed_tasks(count: usize) -> String {
-    match count {
-        1 => "1 task is closed".to_owned(),
-        many => format!("{many} tasks are closed"),
-    }
-}
-
-/// A task among the others, at a time.
 #[derive(Clone, Copy)]
 struct Row<'a> {
     tasks: &'a Tasks,
@@ -432,27 +404,17 @@ struct Row<'a> {
     now: Timestamp,
 }
 
-/// JSON of a task.
-#[derive(Serialize)]
-struct Facts<'a> {
-    id: &'a str,
-    title: &'a str,
-    description: &'a str,
-    acceptance: &'a str,
-    priority: u64,
-    status: &'static str,
-    after: Vec<&'a String>,
-    waits_for: Vec<&'a str>,
-    owner: Option<&'a str>,
-    until: Option<String>,
-    fence: Option<u64>,
-    by: Option<&'a str>,
-    reason: &'a str,
-}
-
-impl Row<'_> {
+impl<'a> Row<'a> {
     /// Columns of a title, or of an owner, in a table.
     const WIDTH: usize = 60;
+
+    fn all(
+        of: impl IntoIterator<Item = &'a Task>,
+        tasks: &'a Tasks,
+        now: Timestamp,
+    ) -> Vec<Row<'a>> {
+        of.into_iter().map(|task| Row { tasks, task, now }).collect()
+    }
 
     fn status(&self) -> Status {
         self.tasks.status(self.task, self.now)
@@ -484,24 +446,24 @@ impl Row<'_> {
         ]
     }
 
-    fn facts(&self) -> Facts<'_> {
+    fn json(&self) -> Value {
         let Row { task, now, .. } = *self;
         let claim = task.live_claim(now);
-        Facts {
-            id: &task.id,
-            title: &task.title,
-            description: &task.description,
-            acceptance: &task.acceptance,
-            priority: task.priority.number(),
-            status: self.status().name(),
-            after: task.after.iter().collect(),
-            waits_for: self.waits_for(),
-            owner: claim.map(|claim| &*claim.owner),
-            until: claim.and_then(|claim| claim.until).map(|until| until.to_string()),
-            fence: claim.map(|claim| claim.fence),
-            by: task.by.as_deref(),
-            reason: &task.reason,
-        }
+        json!({
+            "id": task.id,
+            "title": task.title,
+            "description": task.description,
+            "acceptance": task.acceptance,
+            "priority": task.priority.number(),
+            "status": self.status().name(),
+            "after": task.after,
+            "waits_for": self.waits_for(),
+            "owner": claim.map(|claim| &claim.owner),
+            "until": claim.and_then(|claim| claim.until).map(|until| until.to_string()),
+            "fence": claim.map(|claim| claim.fence),
+            "by": task.by,
+            "reason": task.reason,
+        })
     }
 
     fn describe(&self) -> String {

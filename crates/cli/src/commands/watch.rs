@@ -1,23 +1,22 @@
 //! `autoloop watch`: a board of the rows of a run, on the screen or in lines.
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use autoloop_core::coordinator::{Kind, Status};
-use autoloop_core::duration;
 use autoloop_core::format::json_line;
 use autoloop_core::record::Glance;
 use autoloop_core::views::board::{Board, Progress, Row};
 use autoloop_runtime::world::World;
-use serde::Serialize;
+use serde_json::{Value, json};
 
+use super::journal::Format;
 use super::settings::{self, Located};
 use crate::failure::Failure;
 use crate::terminal;
 use crate::tui;
 use crate::tui::model::Feed;
-use crate::tui::text::tame;
+use crate::tui::text::{row_texts, tame};
 
 /// Watch a run, a chain or slots.
 ///
@@ -44,20 +43,20 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let located = settings::locate(args.project_dir.as_deref(), world)?;
     let mut feed = Feed::open(&located.files, located.journal(world), args.run.as_deref(), world)?;
-    let form = if args.json { Form::Json } else { Form::Text };
+    let format = if args.json { Format::Json } else { Format::Text };
     if args.once {
-        return print_once(&mut feed, form);
+        return print_once(&mut feed, format);
     }
-    if form == Form::Text && tui::is_possible() {
+    if format == Format::Text && tui::is_possible() {
         return tui::show(feed);
     }
-    print_changes(feed, form)
+    print_changes(feed, format)
 }
 
 /// Prints a line per change of a run until it ends.
 pub(super) fn follow(located: &Located, run: &str, world: &World) -> Result<(), Failure> {
     let feed = Feed::open(&located.files, located.journal(world), Some(run), world)?;
-    print_changes(feed, Form::Text)
+    print_changes(feed, Format::Text)
 }
 
 /// How long to wait for the journal to grow before checking whether the harness has exited and whether the output is
@@ -66,67 +65,39 @@ pub(super) fn poll_interval(is_over: bool) -> Duration {
     if is_over { Duration::from_millis(100) } else { Duration::from_secs(2) }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    Text,
-    Json,
-}
-
-/// Prints the current state.
-fn print_once(feed: &mut Feed, form: Form) -> Result<(), Failure> {
+fn print_once(feed: &mut Feed, format: Format) -> Result<(), Failure> {
     let status = feed.settle(&mut |_, _| {})?;
     let last_lines = feed.last_lines();
     let board = feed.board();
-    let mut text = match form {
-        Form::Text => summary(board, status, &feed.progress(status)) + "\n",
-        Form::Json => {
-            #[derive(Serialize)]
-            struct Whole<'a> {
-                #[serde(flatten)]
-                board: BoardFacts<'a>,
-                rows: Vec<WithLine<'a>>,
-            }
-            #[derive(Serialize)]
-            struct WithLine<'a> {
-                #[serde(flatten)]
-                row: RowFacts<'a>,
-                last_line: &'a str,
-            }
-            let rows = board.rows.iter().zip(&last_lines);
-            let rows = rows.map(|(row, last_line)| WithLine { row: RowFacts::of(row), last_line });
-            let rows = rows.collect();
-            let board = BoardFacts::of(board, status, feed.left(status));
-            json_line(&Whole { board, rows }) + "\n"
+    let rows = board.rows.iter().zip(&last_lines);
+    let text = match format {
+        Format::Text => {
+            let moment = feed.moment(status);
+            let lines = rows.map(|(row, last)| {
+                let texts = row_texts(row, last, moment);
+                let known: Vec<&str> =
+                    texts.iter().map(|it| &**it).filter(|it| !it.is_empty()).collect();
+                format!("  {}\n", known.join("  "))
+            });
+            let whole = summary(board, status, &feed.progress(status)) + "\n";
+            whole + &lines.collect::<String>()
+        }
+        Format::Json => {
+            let with_line = |(row, last)| joined(row_facts(row), json!({ "last_line": last }));
+            let mut whole = board_facts(board, status, feed.left(status));
+            whole["rows"] = rows.map(with_line).collect();
+            json_line(&whole) + "\n"
         }
     };
-    if form == Form::Text {
-        let moment = feed.moment(status);
-        for (row, last) in board.rows.iter().zip(&last_lines) {
-            let time = row.elapsed(moment).map(duration::print_short).unwrap_or_default();
-            text += &(row_line(row, &time, last) + "\n");
-        }
-    }
-    print(&text)
-}
-
-fn row_line(row: &Row, time: &str, last: &str) -> String {
-    let indent = "  ".repeat(usize::try_from(row.level.min(8)).unwrap_or_default() + 1);
-    let mut text = format!("{indent}{}", row.name);
-    let what = format!("{} {}", row.item, row.title);
-    for part in [&row.badge(), time, what.trim(), last] {
-        if !part.is_empty() {
-            text.extend(["  ", part]);
-        }
-    }
-    tame(&text)
+    Ok(terminal::print(&text)?)
 }
 
 /// Prints the current state and then every change until the run ends.
-fn print_changes(mut feed: Feed, form: Form) -> Result<(), Failure> {
-    let mut printer = Printer::new(form);
+fn print_changes(mut feed: Feed, format: Format) -> Result<(), Failure> {
+    let mut printer = Printer { format, rows: Vec::new(), whole: String::new(), settled: 0 };
     let mut status = feed.settle(&mut |_, _| {})?;
     printer.whole(&feed, status)?;
-    printer.rows(feed.board(), Since::Row)?;
+    printer.rows(feed.board(), None)?;
     while status == Status::Running {
         let is_over = feed.board().outcome.is_some();
         feed.wait(poll_interval(is_over))?;
@@ -134,7 +105,7 @@ fn print_changes(mut feed: Feed, form: Form) -> Result<(), Failure> {
         let mut printed = Ok(());
         let mut visit = |board: &Board, _: &Glance<'_>| {
             if printed.is_ok() {
-                printed = printer.rows(board, Since::Record);
+                printed = printer.rows(board, Some(&board.times.1));
             }
         };
         feed.read_on(&mut visit)?;
@@ -145,26 +116,9 @@ fn print_changes(mut feed: Feed, form: Form) -> Result<(), Failure> {
     conclude(feed.board(), status)
 }
 
-/// The time of a printed row.
-#[derive(Clone, Copy)]
-enum Since {
-    /// Of the last change of the row.
-    Row,
-    /// Of the last record.
-    Record,
-}
-
-#[derive(Serialize)]
-struct Change<'a> {
-    ts: Option<&'a str>,
-    watched: &'a str,
-    #[serde(flatten)]
-    row: RowFacts<'a>,
-}
-
 /// Prints what differs from the last print.
 struct Printer {
-    form: Form,
+    format: Format,
     rows: Vec<Row>,
     whole: String,
     /// Passed and failed items at the last print of `whole`.
@@ -172,70 +126,61 @@ struct Printer {
 }
 
 impl Printer {
-    fn new(form: Form) -> Printer {
-        Printer { form, rows: Vec::new(), whole: String::new(), settled: 0 }
-    }
-
-    fn rows(&mut self, board: &Board, since: Since) -> Result<(), Failure> {
+    /// Prints the rows that changed at this time, or each with the time of its last change.
+    fn rows(&mut self, board: &Board, now: Option<&str>) -> Result<(), Failure> {
         let mut text = String::new();
         for row in changed(&self.rows, board) {
-            let ts = match since {
-                Since::Row => &row.since,
-                Since::Record => &board.times.1,
-            };
-            text += &match self.form {
-                Form::Text => line(row, ts),
-                Form::Json => {
-                    let row = RowFacts::of(row);
-                    json_line(&Change { ts: known(ts), watched: &board.id, row })
+            let ts = now.unwrap_or(&row.since);
+            text += &match self.format {
+                Format::Text => line(row, ts),
+                Format::Json => {
+                    let heading = json!({ "ts": known(ts), "watched": board.id });
+                    json_line(&joined(heading, row_facts(row)))
                 }
             };
             text.push('\n');
         }
         self.rows.clone_from(&board.rows);
-        if text.is_empty() { Ok(()) } else { print(&text) }
+        Ok(terminal::print(&text)?)
     }
 
     /// Prints the whole board if it changed; as text only at the start, at the end and when an item is settled.
     fn whole(&mut self, feed: &Feed, status: Status) -> Result<(), Failure> {
         let board = feed.board();
-        let whole = match self.form {
-            Form::Text => summary(board, status, &feed.progress(status)),
-            Form::Json => json_line(&BoardFacts::of(board, status, feed.left(status))),
+        let whole = match self.format {
+            Format::Text => summary(board, status, &feed.progress(status)),
+            Format::Json => json_line(&board_facts(board, status, feed.left(status))),
         };
         let settled = board.progress.passed + board.progress.failed;
-        let is_due = match self.form {
-            Form::Json => true,
-            Form::Text => {
-                self.whole.is_empty() || status != Status::Running || self.settled != settled
-            }
-        };
+        let is_due = self.format == Format::Json
+            || self.whole.is_empty()
+            || status != Status::Running
+            || self.settled != settled;
         if !is_due || self.whole == whole {
             return Ok(());
         }
-        print(&format!("{whole}\n"))?;
+        terminal::print(&format!("{whole}\n"))?;
         (self.whole, self.settled) = (whole, settled);
         Ok(())
     }
 }
 
-fn print(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    out.write_all(terminal::harmless(text).as_bytes())?;
-    Ok(out.flush()?)
+fn conclude(board: &Board, status: Status) -> Result<(), Failure> {
+    if status == Status::Completed {
+        return Ok(());
+    }
+    let why = board.outcome.as_ref().map(|outcome| outcome.word.as_str());
+    Err(not_completed(board.word(), &board.id, status, why)
+        .hint(format!("resume it with `{}`", board.resume_command())))
 }
 
-fn conclude(board: &Board, status: Status) -> Result<(), Failure> {
-    let (what, id) = (board.word(), &board.id);
-    let message = match (status, &board.outcome) {
-        (Status::Completed, _) => return Ok(()),
+/// The failure of a run that is watched and does not complete.
+pub(super) fn not_completed(what: &str, id: &str, status: Status, why: Option<&str>) -> Failure {
+    Failure::failed(match (status, why) {
         (Status::Interrupted, _) => format!("{what} '{id}' was interrupted"),
-        (Status::Stopped | Status::Failed, Some(end)) => {
-            format!("{what} '{id}' {status}: {}", end.word)
-        }
+        (Status::Stopped | Status::Failed, Some(why)) => format!("{what} '{id}' {status}: {why}"),
         _ => format!("{what} '{id}' {status}"),
-    };
-    Err(Failure::failed(message).hint(format!("resume it with `{}`", board.resume_command())))
+    })
 }
 
 /// The rows that changed. A wave inserts rows, so a row is identified by its name and run, not by its index.
@@ -247,7 +192,6 @@ fn changed<'b>(before: &[Row], board: &'b Board) -> Vec<&'b Row> {
     board.rows.iter().filter(is_new).collect()
 }
 
-/// The line of a changed row.
 fn line(row: &Row, ts: &str) -> String {
     let mut text = format!("{} {}", clock(ts), row.name);
     let outcome = row.outcome.as_ref().map(|outcome| outcome.word.as_str());
@@ -266,83 +210,54 @@ fn summary(board: &Board, status: Status, progress: &str) -> String {
     tame(&format!("{} {} {status}{outcome}  {progress}", board.word(), board.id))
 }
 
-/// JSON of a row.
-#[derive(Serialize)]
-struct RowFacts<'a> {
-    row: &'a str,
-    level: u64,
-    run: Option<&'a str>,
-    item: Option<&'a str>,
-    title: Option<&'a str>,
-    phase: &'static str,
-    number: Option<u64>,
-    limit: Option<u64>,
-    badge: String,
-    since: Option<&'a str>,
-    outcome: Option<&'a str>,
-    note: Option<&'a str>,
-    output: Option<&'a str>,
-}
-
-impl<'a> RowFacts<'a> {
-    fn of(row: &'a Row) -> Self {
-        RowFacts {
-            row: &row.name,
-            level: row.level,
-            run: known(&row.run),
-            item: known(&row.item),
-            title: known(&row.title),
-            phase: row.phase.word(),
-            number: row.phase.number(),
-            limit: Some(row.limit).filter(|limit| *limit > 0),
-            badge: row.badge(),
-            since: known(&row.since),
-            outcome: row.outcome.as_ref().map(|outcome| &*outcome.word),
-            note: known(&row.note),
-            output: row.output.as_deref(),
-        }
+/// An object with the fields of both.
+fn joined(mut one: Value, other: Value) -> Value {
+    if let (Value::Object(fields), Value::Object(more)) = (&mut one, other) {
+        fields.extend(more);
     }
+    one
 }
 
-/// JSON of a board.
-#[derive(Serialize)]
-struct BoardFacts<'a> {
-    watched: &'a str,
-    kind: &'static str,
-    title: &'a str,
-    status: &'static str,
-    outcome: Option<&'a str>,
-    done: u64,
-    of: Option<u64>,
-    #[serde(flatten)]
-    items: Option<ItemFacts<'a>>,
+fn row_facts(row: &Row) -> Value {
+    json!({
+        "row": row.name,
+        "level": row.level,
+        "run": known(&row.run),
+        "item": known(&row.item),
+        "title": known(&row.title),
+        "phase": row.phase.word(),
+        "number": row.phase.number(),
+        "limit": Some(row.limit).filter(|limit| *limit > 0),
+        "badge": row.badge(),
+        "since": known(&row.since),
+        "outcome": row.outcome.as_ref().map(|outcome| &outcome.word),
+        "note": known(&row.note),
+        "output": row.output,
+    })
 }
 
-#[derive(Serialize)]
-struct ItemFacts<'a> {
-    taken: u64,
-    passed: u64,
-    failed: u64,
-    failed_iterations: &'a [u64],
-    left: Option<u64>,
-}
-
-impl<'a> BoardFacts<'a> {
-    fn of(board: &'a Board, status: Status, left: Option<u64>) -> Self {
-        let Progress { done, of, taken, passed, failed } = board.progress;
-        let failed_iterations = &board.failed_iterations;
-        let items = ItemFacts { taken, passed, failed, failed_iterations, left };
-        BoardFacts {
-            watched: &board.id,
-            kind: board.word(),
-            title: &board.title,
-            status: status.name(),
-            outcome: board.outcome.as_ref().map(|outcome| &*outcome.word),
-            done,
-            of: Some(of).filter(|of| *of > 0),
-            items: (board.kind == Some(Kind::Slots)).then_some(items),
-        }
+fn board_facts(board: &Board, status: Status, left: Option<u64>) -> Value {
+    let Progress { done, of, taken, passed, failed } = board.progress;
+    let facts = json!({
+        "watched": board.id,
+        "kind": board.word(),
+        "title": board.title,
+        "status": status.name(),
+        "outcome": board.outcome.as_ref().map(|outcome| &outcome.word),
+        "done": done,
+        "of": Some(of).filter(|of| *of > 0),
+    });
+    if board.kind != Some(Kind::Slots) {
+        return facts;
     }
+    let items = json!({
+        "taken": taken,
+        "passed": passed,
+        "failed": failed,
+        "failed_iterations": board.failed_iterations,
+        "left": left,
+    });
+    joined(facts, items)
 }
 
 fn known(text: &str) -> Option<&str> {
@@ -350,6 +265,6 @@ fn known(text: &str) -> Option<&str> {
 }
 
 /// The time of day in a timestamp.
-fn clock(ts: &str) -> &str {
+pub(super) fn clock(ts: &str) -> &str {
     ts.get(11..19).unwrap_or("--:--:--")
 }

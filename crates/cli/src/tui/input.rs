@@ -1,4 +1,4 @@
-//! Keys, as crossterm reads them.
+//! Reads keys with crossterm.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -12,21 +12,13 @@ use ratatui::crossterm::event::{self, Event, KeyEvent};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// How soon the reader sees that the view was closed.
-const MOMENT: Duration = Duration::from_millis(50);
+/// How often the reader checks whether the view was closed.
+const POLL: Duration = Duration::from_millis(50);
 
-/// What came of waiting for keys.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Pressed {
-    Keys(Vec<KeyEvent>),
-    /// The terminal is gone.
-    Gone,
-}
-
-/// The keyboard of this process, until it is dropped.
+/// The keyboard of this process.
 ///
-/// A thread of its own reads it. On an incomplete or unknown sequence (Alt-[ sends one) crossterm waits
-/// for the next key however short the timeout, and neither the view nor the end of a run may wait for that.
+/// A thread reads it until this is dropped. After an incomplete or unknown sequence (Alt-[ sends one) crossterm waits
+/// for the next key without a timeout, which neither the view nor the end of a run may wait for.
 pub(super) struct Keyboard {
     keys: Receiver<KeyEvent>,
     _is_open: Arc<()>,
@@ -44,26 +36,26 @@ impl Keyboard {
         let is_open = Arc::new(());
         let watched = Arc::downgrade(&is_open);
         thread::Builder::new().name("keys".to_owned()).spawn(move || {
-            // An error ends the thread and with it the channel, which the view takes for `Gone`.
+            // An error ends the thread and closes the channel.
             while watched.strong_count() > 0 && forward(&terminal, &sender).is_ok() {}
         })?;
         Ok(Keyboard { keys, _is_open: is_open })
     }
 
-    /// Returns as soon as keys are pressed, or when the time is up.
-    pub(super) fn wait(&self, time: Duration) -> Pressed {
+    /// Waits for keys, at most this long; `None` if the terminal is closed.
+    pub(super) fn wait(&self, time: Duration) -> Option<Vec<KeyEvent>> {
         match self.keys.recv_timeout(time) {
-            Ok(key) => Pressed::Keys([key].into_iter().chain(self.keys.try_iter()).collect()),
-            Err(RecvTimeoutError::Timeout) => Pressed::Keys(Vec::new()),
-            Err(RecvTimeoutError::Disconnected) => Pressed::Gone,
+            Ok(key) => Some([key].into_iter().chain(self.keys.try_iter()).collect()),
+            Err(RecvTimeoutError::Timeout) => Some(Vec::new()),
+            Err(RecvTimeoutError::Disconnected) => None,
         }
     }
 }
 
-/// Sends the keys pressed within a moment. Waits for the terminal itself, because crossterm reads one
-/// that hung up without end.
+/// Sends the keys of one interval. Polls the terminal first, because crossterm never returns from reading one that hung
+/// up.
 fn forward(terminal: &OwnedFd, keys: &Sender<KeyEvent>) -> io::Result<()> {
-    let time = Timespec::try_from(MOMENT).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let time = Timespec::try_from(POLL).map_err(|_| io::ErrorKind::InvalidInput)?;
     let mut fds = [PollFd::new(terminal, PollFlags::IN)];
     match poll(&mut fds, Some(&time)) {
         Ok(0) | Err(Errno::INTR) => return Ok(()),
@@ -72,9 +64,9 @@ fn forward(terminal: &OwnedFd, keys: &Sender<KeyEvent>) -> io::Result<()> {
     if fds[0].revents() != PollFlags::IN {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    // Crossterm reports the second half of a long paste only with the next key. Waiting for it keeps this
-    // thread from spinning until then.
-    let mut time = MOMENT;
+    // Crossterm reports the second half of a long paste only with the next key; without a timeout this thread would
+    // spin until then.
+    let mut time = POLL;
     while event::poll(time)? {
         time = Duration::ZERO;
         if let Event::Key(key) = event::read()? {

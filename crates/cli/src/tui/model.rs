@@ -1,8 +1,6 @@
-//! What a view shows: a board that is read on as the journal grows, and what its agents print.
+//! The model of a view: a board that follows the journal, and the output of its agents.
 
-use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,33 +10,32 @@ use autoloop_core::plan::Files;
 use autoloop_core::queue::Tasks;
 use autoloop_core::record::Glance;
 use autoloop_core::timestamp::Timestamp;
-use autoloop_core::views::board::{Board, Boards, Row};
-use autoloop_runtime::file_tail::Tail;
+use autoloop_core::views::board::{Board, Boards};
 use autoloop_runtime::journal::sidecar::Kept;
 use autoloop_runtime::journal::{Journal, Position, ReadError};
-use autoloop_runtime::runs::{self, WatchedSlots, holder};
+use autoloop_runtime::runs::{RunList, WatchedSlots, holder};
 use autoloop_runtime::world::World;
 
-use super::output_tail::Printed;
+use super::output_tail::Outputs;
 use crate::failure::Failure;
 
-/// A board, and how far its journal was read.
 pub(crate) struct Feed {
     world: World,
     files: Files,
     journal: Box<dyn Journal>,
     board: Board,
+    /// How far the journal was read.
     position: Position,
-    /// Which records of slots count.
+    /// Tells the harness's records of slots from forged ones.
     own: Option<WatchedSlots>,
-    /// The tasks that slots take from, where they are in the same journal.
+    /// The task queue of slots, if it is in the same journal.
     tasks: Option<Kept<Tasks>>,
-    printed: Printed,
+    pub(super) outputs: Outputs,
 }
 
 impl Feed {
-    /// The board of a run, a chain or slots: by its id, by the beginning of it, or by the id of a run
-    /// that is a part of it. Without a name the one that is under way, or else the latest.
+    /// Opens the board of a run: by its id, by a prefix, or by the id of a run that is a part of it. Without a name, the
+    /// running one or the latest.
     pub(crate) fn open(
         files: &Files,
         journal: Box<dyn Journal>,
@@ -46,12 +43,7 @@ impl Feed {
         world: &World,
     ) -> Result<Feed, Failure> {
         let Kept { view: boards, position } = journal.fold::<Boards>()?;
-        let printed = Printed {
-            disk: Arc::clone(&world.disk),
-            state_dir: files.state_dir.to_path_buf(),
-            lines: HashMap::new(),
-            page: Default::default(),
-        };
+        let outputs = Outputs::new(Arc::clone(&world.disk), files.state_dir.to_path_buf());
         let mut feed = Feed {
             world: world.clone(),
             files: files.clone(),
@@ -60,18 +52,13 @@ impl Feed {
             position,
             own: None,
             tasks: None,
-            printed,
+            outputs,
         };
-        match name {
-            None => feed.board = feed.usual(&boards)?.clone(),
-            Some(name) => {
-                let run = runs::find(&*feed.journal, name)?;
-                feed.open_board(&boards, run.id())?;
-            }
-        }
+        let list = RunList::read(&*feed.journal, &files.state_dir, world)?;
+        feed.open_board(&boards, list.named_or_current(name)?.id())?;
         if feed.board.kind == Some(Kind::Slots) {
-            // Only what counts, this time: an agent may have written other things.
-            feed.begin_anew();
+            // The view contains records that an agent may have forged, so the journal is read again without these.
+            feed.restart();
             feed.read_on(&mut |_, _| {})?;
         }
         if feed.board.source == ItemSource::Builtin.to_string() {
@@ -80,8 +67,7 @@ impl Feed {
         Ok(feed)
     }
 
-    /// Forgets what was read.
-    fn begin_anew(&mut self) {
+    fn restart(&mut self) {
         let board = Board::new(std::mem::take(&mut self.board.id));
         let is_slots = self.own.is_some() || self.board.kind == Some(Kind::Slots);
         if let (true, Ok(id)) = (is_slots, board.id.parse()) {
@@ -90,18 +76,8 @@ impl Feed {
         (self.board, self.position) = (board, Position::START);
     }
 
-    fn usual<'b>(&self, boards: &'b Boards) -> Result<&'b Board, Failure> {
-        let is_running = |board: &&&Board| self.status_of(board) == Status::Running;
-        let all: Vec<&Board> = boards.iter().collect();
-        let found = all.iter().rev().find(is_running).or(all.last());
-        found.copied().ok_or_else(|| {
-            Failure::failed(format!("no run has begun in {} yet", self.journal.path().display()))
-                .hint("`autoloop run DIR` begins one")
-        })
-    }
-
-    /// The board of a run, or the one that it is a part of. The journal is read again for a run that is
-    /// not among the latest.
+    /// Opens the board of a run, or the one that it is a part of. The view keeps recent runs only; for others the journal
+    /// is read again.
     fn open_board(&mut self, boards: &Boards, id: &str) -> Result<(), Failure> {
         let all: Vec<&Board> = boards.iter().collect();
         let exact = all.iter().rev().find(|board| board.id == id);
@@ -120,57 +96,54 @@ impl Feed {
         &self.board
     }
 
-    /// How many items slots could still take, now or later. `None` where nobody knows, and when they are
-    /// at work no more.
+    /// The number of items that slots can still claim, now or later; `None` where it is unknown or the run has ended.
     pub(crate) fn left(&self, status: Status) -> Option<u64> {
         let tasks = self.tasks.as_ref().filter(|_| status == Status::Running)?;
         let progress = tasks.view.progress(self.world.clock.now());
         Some((progress.ready + progress.blocked) as u64)
     }
 
-    /// How far the board is, in words.
     pub(crate) fn progress(&self, status: Status) -> String {
         self.board.progress_in_words(self.left(status))
     }
 
-    /// The moment that the board is seen at: now, or when it was last heard of if nobody is at it.
+    /// The time of the view: now, or that of the last record if the run is not running.
     pub(crate) fn moment(&self, status: Status) -> Timestamp {
         let heard = self.board.times.1.parse().ok();
         let now = self.world.clock.now();
         if status == Status::Running { now } else { heard.unwrap_or(now) }
     }
 
-    /// Time since some fixed moment.
     pub(crate) fn elapsed(&self) -> Duration {
         self.world.clock.elapsed()
     }
 
-    /// Takes in what came since, tells of every record that belongs here, and says whether one did.
+    /// Reads new records and visits those of the board; returns whether there were any.
     pub(crate) fn read_on(
         &mut self,
-        tell: &mut dyn FnMut(&Board, &Glance<'_>),
+        visit: &mut dyn FnMut(&Board, &Glance<'_>),
     ) -> Result<bool, Failure> {
-        let heard = match self.read_from(self.position, tell) {
+        let is_changed = match self.read_from(self.position, visit) {
             Err(ReadError::Changed { .. }) => {
-                self.begin_anew();
-                self.read_from(Position::START, tell)?;
+                self.restart();
+                self.read_from(Position::START, visit)?;
                 true
             }
-            heard => heard?,
+            read => read?,
         };
         if let Some(tasks) = self.tasks.take_if(|tasks| tasks.position != self.position) {
             self.tasks = Some(self.journal.fold_on(tasks)?);
         }
-        Ok(heard)
+        Ok(is_changed)
     }
 
     fn read_from(
         &mut self,
         from: Position,
-        tell: &mut dyn FnMut(&Board, &Glance<'_>),
+        visit: &mut dyn FnMut(&Board, &Glance<'_>),
     ) -> Result<bool, ReadError> {
         let Feed { journal, board, position, own, .. } = self;
-        let mut heard = false;
+        let mut is_changed = false;
         *position = journal.read(from, &mut |line| {
             line.records(|record| {
                 let is_own = record.run() == board.id;
@@ -178,57 +151,43 @@ impl Feed {
                     return;
                 }
                 if board.apply(record) {
-                    heard = true;
-                    tell(board, record);
+                    is_changed = true;
+                    visit(board, record);
                 }
             });
             ControlFlow::Continue(())
         })?;
-        Ok(heard)
+        Ok(is_changed)
     }
 
-    /// Returns when the journal has grown, or when the time is up.
+    /// Waits until the journal grows, at most this long.
     pub(crate) fn wait(&self, time: Duration) -> Result<(), Failure> {
         self.journal.wait(self.position, time)?;
         Ok(())
     }
 
     pub(crate) fn status(&self) -> Status {
-        self.status_of(&self.board)
+        let kind = self.board.kind.unwrap_or(Kind::Loop);
+        let dir = self.board.id.parse().map(|id| self.files.state_dir.run(kind, &id));
+        let holder = dir.map_or(Holder::None, |dir| holder(&dir, &*self.world.disk));
+        self.board.status().with_holder(holder)
     }
 
-    /// How it is, with all that its harness wrote before it exited.
+    /// The status after reading everything that the harness wrote before it exited.
     pub(crate) fn settle(
         &mut self,
-        tell: &mut dyn FnMut(&Board, &Glance<'_>),
+        visit: &mut dyn FnMut(&Board, &Glance<'_>),
     ) -> Result<Status, Failure> {
         let status = self.status();
         if status == Status::Running {
             return Ok(status);
         }
-        self.read_on(tell)?;
+        self.read_on(visit)?;
         Ok(self.status())
     }
 
-    fn status_of(&self, board: &Board) -> Status {
-        let kind = board.kind.unwrap_or(Kind::Loop);
-        let dir = board.id.parse().map(|id| self.files.state_dir.run(kind, &id));
-        let holder = dir.map_or(Holder::None, |dir| holder(&dir, &*self.world.disk));
-        board.status().with_holder(holder)
-    }
-
-    /// The last thing that was said in each row.
+    /// The last line of each row.
     pub(crate) fn last_lines(&mut self) -> Vec<String> {
-        self.printed.last_lines(&self.board.rows)
-    }
-
-    /// Where the output of a row is.
-    pub(crate) fn output_path(&self, row: &Row) -> Option<PathBuf> {
-        self.printed.path(row)
-    }
-
-    /// The end of an output; nothing where there is none.
-    pub(crate) fn output(&mut self, path: &Path) -> Tail {
-        self.printed.page(path).clone()
+        self.outputs.last_lines(&self.board.rows)
     }
 }

@@ -1,4 +1,4 @@
-//! What the agents of a board print, read from the files that it goes to.
+//! The output of the agents of a board, read from its files.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -6,29 +6,31 @@ use std::sync::Arc;
 
 use autoloop_core::agents::{said_in, transcript};
 use autoloop_core::views::board::Row;
-use autoloop_runtime::file_tail::{Tail, tail};
+use autoloop_runtime::files::{Tail, tail};
 use autoloop_runtime::world::Disk;
 
 use super::text::last_line;
 
-/// How much of an output is looked at for its last line.
+/// Bytes of an output that are searched for its last line.
 const LINE: u32 = 16 * 1024;
-/// How much of an output can be scrolled through; the file has the rest.
+/// Bytes of an output that can be scrolled through.
 const PAGE: u32 = 256 * 1024;
 
-/// The outputs of a board.
-pub(super) struct Printed {
-    pub(super) disk: Arc<dyn Disk>,
-    pub(super) state_dir: PathBuf,
-    /// The last line of each that was looked at last, and how long the file was then.
-    pub(super) lines: HashMap<PathBuf, (u64, String)>,
-    /// The page that was looked at last.
-    pub(super) page: (PathBuf, Tail),
+pub(super) struct Outputs {
+    disk: Arc<dyn Disk>,
+    state_dir: PathBuf,
+    /// The length and the last line of each file at the last reading.
+    lines: HashMap<PathBuf, (u64, String)>,
+    /// The page that was read last.
+    page: (PathBuf, Tail),
 }
 
-impl Printed {
-    /// The last thing that was said in each row: by its agent if that is at work, or else in the
-    /// journal.
+impl Outputs {
+    pub(super) fn new(disk: Arc<dyn Disk>, state_dir: PathBuf) -> Outputs {
+        Outputs { disk, state_dir, lines: HashMap::new(), page: Default::default() }
+    }
+
+    /// The last line of each row: of its agent while that runs, otherwise of the journal.
     pub(super) fn last_lines(&mut self, rows: &[Row]) -> Vec<String> {
         let mut before = std::mem::take(&mut self.lines);
         let mut said = Vec::with_capacity(rows.len());
@@ -49,8 +51,8 @@ impl Printed {
         said
     }
 
-    /// The last line of an output. One that is longer than what is looked at may be an event: then more
-    /// of the stream is needed to see it, and what was said before.
+    /// The last line of an output. Where one line fills the searched bytes it may be an event, and more of the stream is
+    /// needed to parse it.
     fn last_said(&self, path: &Path) -> String {
         let end = |most| tail(path, most, &*self.disk).unwrap_or_default();
         let Tail { text, left_out, .. } = end(LINE);
@@ -60,13 +62,13 @@ impl Printed {
         }
     }
 
-    /// Where the output of a row is: the first of the files that it may be in, as long as there is none.
+    /// The file with the output of a row, which may not exist yet.
     pub(super) fn path(&self, row: &Row) -> Option<PathBuf> {
         let paths = || row.outputs().into_iter().map(|output| self.state_dir.join(output));
         paths().find(|path| self.disk.stat(path).is_ok()).or_else(|| paths().next())
     }
 
-    /// The end of an output, read again only when the file has grown; nothing where there is none.
+    /// The end of an output, read again only when the file has grown; empty where it does not exist.
     pub(super) fn page(&mut self, path: &Path) -> &Tail {
         let length = self.disk.stat(path).map_or(0, |stat| stat.len);
         if self.page.0 != path || self.page.1.length != length {
@@ -78,8 +80,7 @@ impl Printed {
     }
 }
 
-/// The last line of an output. Where that is an event in the stream of a client, it is the last line of
-/// what the agent said by then.
+/// The last line of an output; where that is an event in the stream of a client, the last line of the agent's message.
 fn said_last(text: &str) -> String {
     let last = last_line(text);
     if !last.starts_with('{') {
@@ -99,15 +100,10 @@ mod tests {
     fn an_event_of_any_length_does_not_hide_what_was_said() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out");
-        let printed = Printed {
-            disk: Arc::new(RealDisk),
-            state_dir: PathBuf::new(),
-            lines: HashMap::new(),
-            page: Default::default(),
-        };
+        let outputs = Outputs::new(Arc::new(RealDisk), PathBuf::new());
         let last = |text: String| {
             std::fs::write(&path, text).unwrap();
-            printed.last_said(&path)
+            outputs.last_said(&path)
         };
         let said =
             r#"{"type":"assistant","message":{"content":[{"type":"text","text":"I look."}]}}"#;

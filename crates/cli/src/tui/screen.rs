@@ -1,4 +1,4 @@
-//! The terminal as a whole: taken when a view opens, and given back as it was, whatever happens.
+//! The terminal: taken when a view opens, and restored in every case.
 
 use std::fs::File;
 use std::io::{self, Stdout, Write};
@@ -21,75 +21,66 @@ use signal_hook::low_level::emulate_default_handler;
 
 use super::view::Role;
 
-/// Whether the terminal is ours at this moment. There is one terminal a process.
+/// Whether the view has the terminal. A process has one terminal.
 static TAKEN: AtomicBool = AtomicBool::new(false);
-/// A panic has to be read, so the terminal is given back before it is told.
+/// Installs the hook that restores the terminal before a panic is printed.
 static PANICS: Once = Once::new();
 
-/// The terminal of this process, taken.
 pub(super) struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
-    news: Arc<News>,
+    signals: Arc<Received>,
 }
 
-/// What signals told.
+/// What signals require.
 #[derive(Default)]
-struct News {
-    /// Somebody else had the terminal.
+struct Received {
+    /// Another program had the terminal.
     is_stale: AtomicBool,
-    /// The work is to stop, so the view is in the way.
+    /// The run stops, so the view is closed.
     is_over: AtomicBool,
 }
 
 impl Screen {
-    /// Takes the terminal.
     pub(super) fn take(role: Role) -> io::Result<Screen> {
         PANICS.call_once(|| {
-            let told = std::panic::take_hook();
+            let print = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |panic| {
                 give_back();
-                told(panic);
+                print(panic);
             }));
         });
-        let news = Arc::new(News::default());
+        let received = Arc::new(Received::default());
         let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGTSTP, SIGCONT])?;
-        let heard = Arc::clone(&news);
-        // It listens on when the view is closed: once a signal has a handler, nothing else would do what
-        // the system does without one.
+        let shared = Arc::clone(&received);
+        // The thread continues after the view is closed: a signal with a handler has no default action any more.
         thread::Builder::new().name("screen".to_owned()).spawn(move || {
             for signal in signals.forever() {
-                hear(signal, role, &heard);
+                handle(signal, role, &shared);
             }
         })?;
         take()?;
         let terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
-        Ok(Screen { terminal, news })
+        Ok(Screen { terminal, signals: received })
     }
 
-    /// Whether the view has to go.
+    /// Whether the view has to be closed.
     pub(super) fn is_over(&self) -> bool {
-        self.news.is_over.load(Ordering::SeqCst)
+        self.signals.is_over.load(Ordering::SeqCst)
     }
 
-    /// Whether what is on the screen cannot be relied upon; asked once.
-    pub(super) fn was_lost(&mut self) -> io::Result<bool> {
-        let was_lost = self.news.is_stale.swap(false, Ordering::SeqCst);
-        if was_lost {
-            self.clear()?;
-        }
-        Ok(was_lost)
-    }
-
-    /// Forgets what is on the screen. To clear it in the usual way, the terminal would be asked where its
-    /// cursor is, and the answer would come among the keys.
+    /// Has the next drawing write every cell. `Terminal::clear` asks the terminal for the position of its cursor, and the
+    /// answer would arrive among the keys.
     pub(super) fn clear(&mut self) -> io::Result<()> {
         let size = self.terminal.size()?;
         self.terminal.resize(size.into())
     }
 
-    /// Draws what is different.
+    /// Writes the cells that changed.
     pub(super) fn draw<T>(&mut self, draw: impl FnOnce(&mut Buffer) -> T) -> io::Result<Option<T>> {
-        // Between a signal and the end of the process the terminal is somebody else's again.
+        if self.signals.is_stale.swap(false, Ordering::SeqCst) {
+            self.clear()?;
+        }
+        // Between a signal and the end of the process the shell has the terminal.
         if !TAKEN.load(Ordering::SeqCst) {
             return Ok(None);
         }
@@ -98,7 +89,7 @@ impl Screen {
         Ok(drawn)
     }
 
-    /// Lets the shell have the terminal until somebody says `fg`.
+    /// Returns the terminal to the shell until SIGCONT.
     pub(super) fn suspend(&mut self) -> io::Result<()> {
         suspend()?;
         self.clear()
@@ -111,26 +102,25 @@ impl Drop for Screen {
     }
 }
 
-/// What a signal does to the terminal. This is done here and not by whoever draws, who may be waiting
-/// for a disk or for the terminal itself.
-fn hear(signal: i32, role: Role, news: &News) {
+/// Carries out a signal. The thread that draws may be waiting for a disk or for the terminal.
+fn handle(signal: i32, role: Role, received: &Received) {
     match signal {
         SIGTSTP => {
-            // Where the terminal cannot be had again, the next attempt to draw will tell.
+            // Where the terminal cannot be taken again, the next drawing fails.
             let _ = suspend();
-            news.is_stale.store(true, Ordering::SeqCst);
+            received.is_stale.store(true, Ordering::SeqCst);
         }
         SIGCONT => {
             if TAKEN.load(Ordering::SeqCst) {
                 let _ = enable_raw_mode();
-                news.is_stale.store(true, Ordering::SeqCst);
+                received.is_stale.store(true, Ordering::SeqCst);
             }
         }
         _ => {
             give_back();
             match role {
-                // Whoever does the work hears of it as well, and says what comes of it.
-                Role::Beside => news.is_over.store(true, Ordering::SeqCst),
+                // The harness receives the signal too and stops the run.
+                Role::Harness => received.is_over.store(true, Ordering::SeqCst),
                 Role::Watcher => drop(emulate_default_handler(signal)),
             }
         }
@@ -146,23 +136,22 @@ fn suspend() -> io::Result<()> {
 fn take() -> io::Result<()> {
     enable_raw_mode()?;
     TAKEN.store(true, Ordering::SeqCst);
-    tell(EnterAlternateScreen, Hide)
+    send(EnterAlternateScreen, Hide)
 }
 
-/// Gives the terminal back, if it is ours, and says whether it was. Can be called from anywhere and as
-/// often as one likes.
+/// Restores the terminal if the view has it, and returns whether it had. Any thread may call it, repeatedly.
 fn give_back() -> bool {
     let was_taken = TAKEN.swap(false, Ordering::SeqCst);
     if was_taken {
-        // A terminal that cannot be told any more needs nothing.
-        let _ = tell(Show, LeaveAlternateScreen);
+        // A terminal that cannot be written to is closed.
+        let _ = send(Show, LeaveAlternateScreen);
         let _ = disable_raw_mode();
     }
     was_taken
 }
 
-/// Past the lock and the buffer of standard output, which a thread in trouble may hold.
-fn tell(first: impl Command, second: impl Command) -> io::Result<()> {
+/// Writes commands without the lock and the buffer of standard output, which a thread that panicked may hold.
+fn send(first: impl Command, second: impl Command) -> io::Result<()> {
     let mut text = String::new();
     let written = first.write_ansi(&mut text).and_then(|()| second.write_ansi(&mut text));
     written.map_err(io::Error::other)?;

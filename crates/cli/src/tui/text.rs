@@ -1,25 +1,21 @@
-//! What agents print, made fit for a table: no escape sequence, no mark that turns a line around.
+//! Output of agents, made safe for a table: without escape sequences and direction marks.
 
+use autoloop_core::duration;
 use autoloop_core::table;
-use autoloop_core::text::clip;
+use autoloop_core::text::{clip, without_escapes};
+use autoloop_core::timestamp::Timestamp;
+use autoloop_core::views::board::Row;
 use ratatui::style::Style;
 use ratatui::text::Span;
 
-/// How wide a tab is made.
-const TAB: &str = "    ";
-
-/// A line without anything that a terminal obeys. Escape sequences are left out whole, because agents
-/// love colours; a line that was written over itself shows what was written last.
+/// Removes escape sequences and replaces control characters. Of a line that overwrites itself, the last text is kept.
 pub(crate) fn tame(line: &str) -> String {
     let line = line.trim_end_matches('\r');
     let line = line.rsplit('\r').next().unwrap_or(line);
     let mut tamed = String::with_capacity(line.len());
-    let mut chars = line.chars().peekable();
-    while let Some(c) = chars.next() {
+    for c in without_escapes(line).chars() {
         match c {
-            '\u{1b}' => skip_sequence(&mut chars),
-            '\u{9b}' => skip_until(&mut chars, is_final),
-            '\t' => tamed.push_str(TAB),
+            '\t' => tamed.push_str("    "),
             c if is_invisible(c) => {}
             c if c.is_control() => tamed.push('\u{fffd}'),
             c => tamed.push(c),
@@ -28,17 +24,29 @@ pub(crate) fn tame(line: &str) -> String {
     tamed
 }
 
-/// So many characters of a line are shown where there is room for one line.
+/// The texts of a row: its name, badge, time, item and last line.
+pub(crate) fn row_texts(row: &Row, line: &str, now: Timestamp) -> [String; 5] {
+    let indent = "  ".repeat(usize::try_from(row.level.min(8)).unwrap_or_default());
+    [
+        tame(&format!("{indent}{}", row.name)),
+        row.badge(),
+        row.elapsed(now).map(duration::print_short).unwrap_or_default(),
+        tame(format!("{} {}", row.item, row.title).trim()),
+        tame(line),
+    ]
+}
+
+/// Maximum number of characters of a last line.
 const LONGEST_LINE: usize = 300;
 
-/// The last line of a text that has something on it, or the beginning of that.
+/// The last line that is not blank, cut at a maximum length.
 pub(crate) fn last_line(text: &str) -> String {
     let lines = text.lines().rev().map(tame);
     let line = lines.map(|line| line.trim().to_owned()).find(|line| !line.is_empty());
     clip(&line.unwrap_or_default(), LONGEST_LINE).into_owned()
 }
 
-/// A text in lines that are no wider than this many columns.
+/// Breaks a text into lines of at most `width` columns.
 pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for line in text.lines() {
@@ -61,40 +69,7 @@ fn wrap_line(line: &str, width: usize, lines: &mut Vec<String>) {
     lines.push(piece);
 }
 
-/// Leaves out what follows an escape character: `[…m`, `]…` to its end, or one character.
-fn skip_sequence(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
-    match chars.next() {
-        Some('[') => skip_until(chars, is_final),
-        Some(']' | 'P' | '_' | '^' | 'X') => {
-            while let Some(c) = chars.next() {
-                if c == '\u{7}' || c == '\u{9c}' {
-                    return;
-                }
-                if c == '\u{1b}' {
-                    chars.next_if_eq(&'\\');
-                    return;
-                }
-            }
-        }
-        Some('(' | ')' | '#' | '%') => drop(chars.next()),
-        _ => {}
-    }
-}
-
-fn skip_until(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, end: fn(char) -> bool) {
-    for c in chars.by_ref() {
-        if end(c) {
-            return;
-        }
-    }
-}
-
-/// Whether a character ends a control sequence.
-fn is_final(c: char) -> bool {
-    ('\u{40}'..='\u{7e}').contains(&c)
-}
-
-/// Marks that take no room and change how what follows is laid out.
+/// Characters without width that change the layout of what follows.
 fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'

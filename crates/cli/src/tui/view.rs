@@ -1,73 +1,64 @@
-//! What a person looks at, and what keys do to it. Nothing here touches a terminal.
+//! The state of the view, and the effect of keys on it. Independent of a terminal.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// What ends with the view.
+/// The process that carries out the run. The run continues when the view is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Nothing: the work is another process's.
+    /// Another process.
     Watcher,
-    /// Nothing either, but the work is done by this process, and a person could mean to end it.
-    Beside,
+    /// This process, so Ctrl-C stops the run.
+    Harness,
 }
 
-/// What is said to a person who closes the view beside the work.
-pub(super) const GOES_ON: &str = "the work goes on; Ctrl-C stops it; q again closes this view";
+/// Shown after the first `q` in the process that carries out the run.
+pub(super) const CONTINUES: &str = "the run continues; Ctrl-C stops it; q again closes this view";
 
-/// What is said when it is closed.
-pub(super) const CLOSED: &str =
-    "the work goes on; `autoloop watch` shows it again, Ctrl-C stops it";
+/// Printed when the view of such a process is closed.
+pub(super) const CLOSED: &str = "the run continues; `autoloop watch` shows it, Ctrl-C stops it";
 
-/// What a person looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pane {
-    /// All rows.
     Board,
-    /// The output of the row that was picked.
+    /// The output of the selected row.
     Output {
-        /// The line at the top; `None` to follow the end.
+        /// The first visible line; `None` to follow the end.
         top: Option<usize>,
     },
-    /// The keys.
     Help,
 }
 
-/// What has to be done about a key.
+/// What a key requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
-    /// Nothing but to look again.
     Stay,
-    /// To close the view.
     Leave,
-    /// To close the view and to stop the work.
+    /// Close the view and stop the run.
     Stop,
-    /// To let the shell have the terminal.
     Suspend,
-    /// To draw everything anew.
     Redraw,
 }
 
-/// How much there is to look at, as it was drawn last.
+/// The sizes of the last drawing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Room {
-    /// The rows of the board.
+    /// Rows of the board.
     pub(super) rows: usize,
-    /// The lines of the output.
+    /// Lines of the output.
     pub(super) lines: usize,
-    /// How many of them are seen at once.
+    /// Visible rows or lines.
     pub(super) height: usize,
 }
 
-/// The state of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct View {
     pub(super) role: Role,
     pub(super) pane: Pane,
-    /// What the keys were asked for in, and what they go back to.
+    /// The pane below the help.
     behind: Pane,
-    /// What has to be said until the next key.
+    /// Shown until the next key.
     pub(super) notice: Option<&'static str>,
-    /// The row that is picked.
+    /// Index of the selected row.
     pub(super) picked: usize,
     pub(super) room: Room,
 }
@@ -78,13 +69,12 @@ impl View {
         View { role, pane, behind, notice: None, picked: 0, room: Room::default() }
     }
 
-    /// A key was pressed.
     pub(super) fn press(&mut self, key: KeyEvent) -> Wish {
         let notice = self.notice.take();
         let is_plain = key.modifiers.difference(KeyModifiers::SHIFT).is_empty();
         match (key.code, self.pane) {
             (KeyCode::Char('c'), _) if key.modifiers == KeyModifiers::CONTROL => {
-                return if self.role == Role::Beside { Wish::Stop } else { Wish::Leave };
+                return if self.role == Role::Harness { Wish::Stop } else { Wish::Leave };
             }
             (KeyCode::Char('z'), _) if key.modifiers == KeyModifiers::CONTROL => {
                 return Wish::Suspend;
@@ -102,7 +92,7 @@ impl View {
                 if self.role == Role::Watcher || notice.is_some() {
                     return Wish::Leave;
                 }
-                self.notice = Some(GOES_ON);
+                self.notice = Some(CONTINUES);
             }
             (key, Pane::Board) => self.press_on_board(key),
             (key, Pane::Output { top }) => self.press_on_output(key, top),
@@ -111,43 +101,41 @@ impl View {
     }
 
     fn press_on_board(&mut self, key: KeyCode) {
-        let last = self.room.rows.saturating_sub(1);
-        let page = self.room.height.max(1);
-        match key {
-            KeyCode::Up | KeyCode::Char('k') => self.picked = self.picked.saturating_sub(1),
-            KeyCode::Down | KeyCode::Char('j') => self.picked = (self.picked + 1).min(last),
-            KeyCode::PageUp => self.picked = self.picked.saturating_sub(page),
-            KeyCode::PageDown => self.picked = (self.picked + page).min(last),
-            KeyCode::Home | KeyCode::Char('g') => self.picked = 0,
-            KeyCode::End | KeyCode::Char('G') => self.picked = last,
-            KeyCode::Enter | KeyCode::Right | KeyCode::Char('l') => {
-                self.pane = Pane::Output { top: None }
-            }
-            _ => {}
+        if matches!(key, KeyCode::Enter | KeyCode::Right | KeyCode::Char('l')) {
+            self.pane = Pane::Output { top: None };
+            return;
         }
+        let Room { rows, height, .. } = self.room;
+        let to = moved(key, self.picked, rows.saturating_sub(1), height);
+        self.picked = to.unwrap_or(self.picked);
     }
 
     fn press_on_output(&mut self, key: KeyCode, top: Option<usize>) {
+        if matches!(key, KeyCode::Char('q' | 'h') | KeyCode::Esc | KeyCode::Left) {
+            self.pane = Pane::Board;
+            return;
+        }
         let Room { lines, height, .. } = self.room;
         let last = lines.saturating_sub(height);
-        let at = top.unwrap_or(last);
-        let page = height.saturating_sub(1).max(1);
-        let to = match key {
-            KeyCode::Char('q' | 'h') | KeyCode::Esc | KeyCode::Left => {
-                self.pane = Pane::Board;
-                return;
-            }
-            KeyCode::Up | KeyCode::Char('k') => at.saturating_sub(1),
-            KeyCode::Down | KeyCode::Char('j') => at + 1,
-            KeyCode::PageUp | KeyCode::Char('b') => at.saturating_sub(page),
-            KeyCode::PageDown | KeyCode::Char(' ') => at + page,
-            KeyCode::Home | KeyCode::Char('g') => 0,
-            KeyCode::End | KeyCode::Char('G') => last,
-            _ => return,
-        };
-        // Whoever is at the end wants to see what comes.
-        self.pane = Pane::Output { top: (to < last).then_some(to) };
+        if let Some(to) = moved(key, top.unwrap_or(last), last, height.saturating_sub(1)) {
+            // At the end, new lines are followed.
+            self.pane = Pane::Output { top: (to < last).then_some(to) };
+        }
     }
+}
+
+/// The place that a key moves to; `None` for other keys.
+fn moved(key: KeyCode, at: usize, last: usize, page: usize) -> Option<usize> {
+    let page = page.max(1);
+    Some(match key {
+        KeyCode::Up | KeyCode::Char('k') => at.saturating_sub(1),
+        KeyCode::Down | KeyCode::Char('j') => (at + 1).min(last),
+        KeyCode::PageUp | KeyCode::Char('b') => at.saturating_sub(page),
+        KeyCode::PageDown | KeyCode::Char(' ') => (at + page).min(last),
+        KeyCode::Home | KeyCode::Char('g') => 0,
+        KeyCode::End | KeyCode::Char('G') => last,
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -213,9 +201,9 @@ mod tests {
 
     #[test]
     fn beside_the_work_a_person_is_asked_first() {
-        let mut view = View { role: Role::Beside, ..view() };
+        let mut view = View { role: Role::Harness, ..view() };
         assert_eq!(press(&mut view, "q"), Wish::Stay);
-        assert_eq!(view.notice, Some(GOES_ON));
+        assert_eq!(view.notice, Some(CONTINUES));
         assert_eq!(press(&mut view, "jq"), Wish::Stay);
         assert_eq!(press(&mut view, "q"), Wish::Leave);
         assert_eq!(view.press(ctrl('c')), Wish::Stop);

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ enum Scene {
     SecondName(&'static str),
     /// The project, also mounted at a second path.
     SecondMount,
-    /// A program outside the sandbox that writes where it is asked to.
+    /// A program outside the sandbox that does what it is asked to.
     Daemon,
     /// A kernel that confines signals to a sandbox.
     Signals,
@@ -62,49 +62,49 @@ const PROBES: [Probe; 20] = [
     plain("move the branch that is checked out", "git commit -q --allow-empty -m evil"),
     plain("move another branch", "git update-ref refs/heads/other HEAD"),
     plain(
-        "add objects of git, write `.git/opencode`",
+        "add git objects, write `.git/opencode`",
         "echo x | git hash-object -w --stdin\necho x > $G/opencode",
     ),
     plain("write to a sibling working tree", "echo x >> $SIDE/src/main.rs"),
     plain("write anywhere else on the machine", "echo x > $SIDE/../elsewhere"),
     plain(
-        "cut, edit, replace, delete the journal",
+        "truncate, edit, replace, delete the journal",
         "truncate -s 9 $S/journal.jsonl\nrm $S/journal.jsonl",
     ),
-    plain("make a file executable that one owns", "chmod 755 src/main.rs"),
-    plain("change other permission bits of a file one owns", "chmod 666 src/main.rs"),
+    plain("make an owned file executable", "chmod 755 src/main.rs"),
+    plain("change other permission bits of an owned file", "chmod 666 src/main.rs"),
     Probe {
-        attempt: "change extended attributes or an ACL of a file one owns",
+        attempt: "change extended attributes or an ACL of an owned file",
         commands: "act attribute\nact acl",
         scene: Scene::Attributes,
     },
     Probe {
-        attempt: "write a source file through another name of it elsewhere",
+        attempt: "write a source file through a hard link elsewhere",
         commands: "echo x >> $SIDE/../name",
         scene: Scene::SecondName("name"),
     },
     Probe {
-        attempt: "the same where an agent keeps its state",
+        attempt: "write a source file through a hard link in the state directory of an agent",
         commands: "echo x >> $HOME/.claude/name",
         scene: Scene::SecondName("home/.claude/name"),
     },
     Probe {
-        attempt: "write a source file through a second mount of it",
+        attempt: "write a source file through a second mount",
         commands: "echo x >> $SIDE/../mount${PWD#$P}/src/main.rs",
         scene: Scene::SecondMount,
     },
     plain(
-        "a file in `roles/` or `docs/` that is not `*.md`",
+        "create a file in `roles/` or `docs/` that is not `*.md`",
         "mkdir -p roles; echo x > roles/x.sh",
     ),
     plain(
-        "protected settings, files that do not parse",
+        "change protected settings, write a settings file that does not parse",
         "echo 'slots.iterations = 9' >> autoloops.toml",
     ),
-    plain("leave a process behind that writes later", LATE),
+    plain("leave an orphan that writes later", LATE),
     Probe {
-        attempt: "ask a daemon outside to write (docker, systemd) through its socket",
-        commands: "act ask",
+        attempt: "make a daemon (docker, systemd) write through its socket",
+        commands: "act ask 'echo asked >> src/main.rs'",
         scene: Scene::Daemon,
     },
     Probe { attempt: "kill the harness", commands: KILL, scene: Scene::Signals },
@@ -121,33 +121,45 @@ const fn plain(attempt: &'static str, commands: &'static str) -> Probe {
 
 /// The review in which an attempt is made.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Reviewed {
+pub(super) enum Reviewed {
     Loop,
     /// One slot, in the project.
     Slot,
     /// One slot, in its own worktree.
     Worktree,
+    /// The first of two slots, in the project.
+    Shared,
 }
 
 impl Reviewed {
-    fn args(self) -> &'static [&'static str] {
+    pub(super) const ALL: [Reviewed; 4] =
+        [Reviewed::Loop, Reviewed::Slot, Reviewed::Worktree, Reviewed::Shared];
+
+    pub(super) fn args(self) -> &'static [&'static str] {
         match self {
             Reviewed::Loop => &["run", ".", "-i", "2"],
             Reviewed::Slot => &["slots", "--review", "--iterations=1"],
             Reviewed::Worktree => {
                 &["slots", "--review", "--iterations=1", "--isolation", "worktree"]
             }
+            Reviewed::Shared => &[
+                "slots",
+                "--review",
+                "--iterations=1",
+                "--isolation=shared",
+                "--parallel-agents=2",
+            ],
         }
     }
 
     /// The output of the reviewer, in all its turns.
-    fn said(self, project: &Project) -> String {
+    pub(super) fn said(self, project: &Project) -> String {
         let topic = if self == Reviewed::Loop { "review.finish" } else { "slot.review" };
         project.sandbox.fields(topic, "output").concat()
     }
 
     /// The layer that confined it in its first turn.
-    fn held_by(self, project: &Project) -> String {
+    pub(super) fn held_by(self, project: &Project) -> String {
         let topic = if self == Reviewed::Loop { "review.start" } else { "slot.review" };
         project.sandbox.fields(topic, "enforcement").remove(0)
     }
@@ -180,7 +192,6 @@ impl Reviewed {
 
 impl Probe {
     fn agent(&self) -> String {
-        let program = env::current_exe().unwrap();
         let tries: String =
             self.commands.lines().map(|line| format!("( {line} ) && N=$((N+1))\n")).collect();
         let name = match self.scene {
@@ -190,15 +201,15 @@ impl Probe {
             }
             _ => "true".to_owned(),
         };
+        let act = act_function();
         format!(
             "P=$AUTOLOOP_PROJECT_DIR S=$AUTOLOOP_STATE_DIR N=0\n\
             G=$(git rev-parse --path-format=absolute --git-common-dir)\n\
-            act() {{ DEED=\"$1\" SIDE=\"$SIDE\" '{}' --exact table::act --ignored > /dev/null; }}\n\
+            {act}\n\
             [ \"$AUTOLOOP_SLOT_PHASE\" != implement ] || {{ echo made > made; {name}; }}\n\
             [ -n \"$AUTOLOOP_REVIEW_MODE\" ] || [ \"$AUTOLOOP_SLOT_PHASE\" = review ] || exit 0\n\
             export GIT_AUTHOR_NAME=x GIT_AUTHOR_EMAIL=x@x GIT_COMMITTER_NAME=x GIT_COMMITTER_EMAIL=x@x\n\
-            {tries}echo \"attempts=$N\"\n{PASS}\n",
-            program.display()
+            {tries}echo \"attempts=$N\"\n{PASS}\n"
         )
     }
 
@@ -217,10 +228,7 @@ impl Probe {
                 project.sandbox = project.sandbox.env("HOME", home);
             }
             Scene::SecondMount => fs::create_dir(beside.join("mount")).unwrap(),
-            Scene::Daemon => {
-                let listener = UnixListener::bind(beside.join("socket")).unwrap();
-                thread::spawn(move || listener.incoming().flatten().for_each(serve));
-            }
+            Scene::Daemon => start_daemon(beside),
         }
         project
     }
@@ -335,13 +343,27 @@ impl Probe {
 /// Runs its remaining arguments with the first path also mounted at the second.
 const MOUNTED: &str = "mount --bind \"$1\" \"$2\" && shift 2 && exec \"$@\"";
 
-/// Writes where a client of the socket asks.
+/// Starts the program outside the sandbox.
+pub(super) fn start_daemon(beside: &Path) {
+    let listener = UnixListener::bind(beside.join("socket")).unwrap();
+    thread::spawn(move || listener.incoming().flatten().for_each(serve));
+}
+
+/// Does what a client of the socket asks for.
 fn serve(mut visitor: UnixStream) {
-    let mut path = String::new();
-    BufReader::new(&visitor).read_line(&mut path).unwrap();
-    let mut file = File::options().append(true).open(path.trim_end()).unwrap();
-    file.write_all(b"asked\n").unwrap();
+    let mut asked = String::new();
+    BufReader::new(&visitor).read_line(&mut asked).unwrap();
+    assert!(Command::new("sh").args(["-c", &asked]).status().unwrap().success(), "{asked}");
     visitor.write_all(b".").unwrap();
+}
+
+/// The function of a reviewer's script that does what a shell cannot.
+pub(super) fn act_function() -> String {
+    let program = env::current_exe().unwrap();
+    let program = program.display();
+    format!(
+        "act() {{ DEED=\"$1\" ASKED=\"$2\" SIDE=\"$SIDE\" '{program}' --exact table::act --ignored > /dev/null; }}"
+    )
 }
 
 /// Does what a shell cannot, for a reviewer.
@@ -355,8 +377,9 @@ fn act() {
         Ok("ask") => {
             let socket = Path::new(&env::var("SIDE").unwrap()).with_file_name("socket");
             let mut daemon = UnixStream::connect(socket).unwrap();
-            let path = env::current_dir().unwrap().join(file);
-            writeln!(daemon, "{}", path.display()).unwrap();
+            let dir = env::current_dir().unwrap();
+            let asked = env::var("ASKED").unwrap();
+            writeln!(daemon, "cd '{}'; {asked}", dir.display()).unwrap();
             daemon.read_exact(&mut [0]).unwrap();
         }
         _ => {}

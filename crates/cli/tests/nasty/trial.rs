@@ -96,10 +96,7 @@ impl Trial {
 }
 
 pub(crate) fn end(running: &Running) -> Finished {
-    match running.reports.iter().last() {
-        Some(Report::Finished(finished)) => *finished,
-        other => panic!("the last report is {other:?}"),
-    }
+    running.finished.iter().last().expect("the end is reported")
 }
 
 pub(crate) fn code(finished: &Finished) -> i32 {

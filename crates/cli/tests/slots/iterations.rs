@@ -26,7 +26,7 @@ fn a_failed_slot_marks_its_iteration() {
     assert!(inspected.contains(&marked.replace('\n', "\n\n- ")), "{inspected}");
     let inspected = sandbox.run(&["inspect", "slots", "--format", "json"]).stdout;
     let json: serde_json::Value = serde_json::from_str(&inspected).unwrap();
-    assert_snapshot!(json["finished_iterations"].to_string(), @r#"[{"failed":1,"items":[{"item":"t-1","outcome":"passed"},{"item":"t-2","outcome":"failed"}],"iteration":1,"passed":1},{"failed":0,"items":[{"item":"t-3","outcome":"passed"}],"iteration":2,"passed":1}]"#);
+    assert_snapshot!(json["finished_iterations"].to_string(), @r#"[{"iteration":1,"passed":1,"failed":1,"items":[{"item":"t-1","outcome":"passed"},{"item":"t-2","outcome":"failed"}]},{"iteration":2,"passed":1,"failed":0,"items":[{"item":"t-3","outcome":"passed"}]}]"#);
 
     let watched = sandbox.run(&["watch", "--once"]).stdout;
     assert!(watched.contains("iteration 2, failed: 1\n"), "{watched}");

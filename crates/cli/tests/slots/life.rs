@@ -21,7 +21,7 @@ fn work_that_passes_at_once() {
     iteration 1
       slot 1  t-1  implement: task 1
       slot 1  t-1  review
-      slot 1  t-1  review says pass: good
+      slot 1  t-1  review: pass: good
       slot 1  t-1  passed: good
     ");
     assert_snapshot!(story(&sandbox), @r"
@@ -77,13 +77,13 @@ fn drift_to_the_limit_is_so_many_fixes_and_one_review_more() {
     iteration 1
       slot 1  t-1  implement: task 1
       slot 1  t-1  review
-      slot 1  t-1  review says drift: add a test
+      slot 1  t-1  review: drift: add a test
       slot 1  t-1  fix 1
       slot 1  t-1  review after fix 1
-      slot 1  t-1  review says drift: add a test
+      slot 1  t-1  review: drift: add a test
       slot 1  t-1  fix 2
       slot 1  t-1  review after fix 2
-      slot 1  t-1  review says drift: add a test
+      slot 1  t-1  review: drift: add a test
       slot 1  t-1  drift: after 2 fixes the review still found: add a test
     iteration 1 failed: 1 of 1 item did not pass (t-1)
     autoloop: 1 of 1 item did not pass

@@ -35,13 +35,13 @@ fn a_path_that_is_named_has_to_be_there() {
     assert_snapshot!(says(&sandbox, "--review --reviewer-prompt no.md"), @r"
     exit 2
     --- stderr
-    autoloop: --reviewer-prompt names no.md, and there is no such file
+    autoloop: --reviewer-prompt: no such file: no.md
       hint: write prompts to start from with `autoloop slots prompts --write`
     ");
     assert_snapshot!(says(&sandbox, "--developer-prompt no.md"), @r"
     exit 2
     --- stderr
-    autoloop: --developer-prompt names no.md, and there is no such file
+    autoloop: --developer-prompt: no such file: no.md
       hint: write prompts to start from with `autoloop slots prompts --write`
     ");
     let named = project(GOOD, 1, "slots.reviewerPromptPath = 'no.md'");

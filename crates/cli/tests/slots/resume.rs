@@ -174,6 +174,16 @@ fn an_interruption_ends_the_agents_and_the_run_can_go_on() {
     assert_eq!(harness.0.wait().unwrap().code(), Some(130));
     assert_eq!(sandbox.survivors(), "");
     assert_eq!(outcomes(&sandbox), [""; 0]);
+    assert_eq!(sandbox.fields("slot.run.finish", "reason"), ["interrupted"]);
+    for (view, expected) in [
+        ("loops", format!("{run}  slots  interrupted")),
+        ("loops show latest", "status        interrupted".to_owned()),
+        ("inspect slots", format!("slots {run}: interrupted, 0 of 1 item passed")),
+        ("watch --once", format!("slots {run} interrupted")),
+    ] {
+        let shown = sandbox.run(&view.split(' ').collect::<Vec<_>>()).stdout;
+        assert!(shown.contains(&expected), "{view}: {shown}");
+    }
     passes(&sandbox, &format!("--resume {run}"));
     assert_eq!(sandbox.read("starts"), b"t-1\nt-1\nt-2\n");
     assert_eq!(sandbox.fields("slot.start", "item_id"), ["t-1", "t-2"]);

@@ -51,10 +51,10 @@ fn leaving_the_view_is_not_the_end_of_the_work_and_ctrl_c_is() {
     let mut terminal = open(&sandbox, &["--review"]);
     terminal.see("I am at it");
     terminal.press("q");
-    terminal.see("the work goes on; Ctrl-C stops it");
+    terminal.see("the run continues; Ctrl-C stops it");
     terminal.press("q");
     until("the view to close", || (!terminal.is_taken()).then_some(()));
-    terminal.see("the work goes on; `autoloop watch` shows it again, Ctrl-C stops it");
+    terminal.see("the run continues; `autoloop watch` shows it, Ctrl-C stops it");
     sandbox.write("go-implement", "");
     // Progress is now printed as lines.
     terminal.see("slot 1  t-1  review");

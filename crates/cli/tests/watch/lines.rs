@@ -112,7 +112,7 @@ fn a_missing_run_is_an_error() {
     exit 1
     --- stderr
     autoloop: no run has begun in .autoloop/journal.jsonl yet
-      hint: `autoloop run DIR` begins one
+      hint: start a new run with `autoloop run DIR`
     ");
     let two = "otter loop.start max_iterations=1\notto loop.start max_iterations=1";
     assert_snapshot!(with(two).run(&["watch", "heron"]), @r"
@@ -137,7 +137,7 @@ fn a_missing_run_is_an_error() {
     exit 2
     --- stderr
     autoloop: the project nowhere does not exist
-      hint: name the directory that holds .autoloop
+      hint: name the directory that contains .autoloop
     ");
 }
 

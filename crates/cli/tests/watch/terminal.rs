@@ -167,9 +167,9 @@ fn a_run_can_be_watched_where_it_is_started() {
     let mut terminal = open(&sandbox, &["run", ".", "--watch", "mend the parser"]);
     terminal.see("hello from the agent");
     terminal.press("q");
-    terminal.see("the work goes on; Ctrl-C stops it");
+    terminal.see("the run continues; Ctrl-C stops it");
     terminal.press("j");
-    terminal.miss("the work goes on");
+    terminal.miss("the run continues");
     terminal.press("qq");
     terminal.assert_given_back();
     // The shell gets the terminal back as usual.
@@ -228,8 +228,8 @@ fn without_a_keyboard_there_is_no_view() {
     let mut terminal = Terminal::start(command, USUAL);
     assert_eq!(ended(&mut terminal).code(), Some(1));
     insta::assert_snapshot!(terminal.see("hint:"), @r"
-    autoloop: cannot show anything on this terminal: No such device or address (os error 6)
-      hint: `autoloop watch | cat` prints lines instead
+    autoloop: cannot open the live view on this terminal: No such device or address (os error 6)
+      hint: print lines instead with `autoloop watch | cat`
     ");
     terminal.assert_given_back();
 }

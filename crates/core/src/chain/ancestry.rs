@@ -25,15 +25,26 @@ impl Ancestry {
 
     /// `chains` are all chains of a journal, in the order in which they started.
     pub fn of(run: &str, chains: &[Chain]) -> Ancestry {
-        let (above, root) = ancestors(run, chains);
-        let mut ancestry = Ancestry { above, ..Ancestry::default() };
+        let mut ancestry = Ancestry::default();
+        // The outermost run, unless it is a step of the outermost chain.
+        let (mut outermost_run, mut outermost_chain) = (Some(run), None);
+        // Bounded, because forged records may make a chain its own ancestor.
+        for _ in chains {
+            let is_above =
+                |chain: &&Chain| outermost_run.is_some_and(|it| chain.step_of(it).is_some());
+            let Some(chain) = chains.iter().find(is_above) else { break };
+            ancestry.above.insert(0, chain.name().to_owned());
+            outermost_run = chain.parent();
+            outermost_chain = Some(&chain.id).filter(|_| outermost_run.is_none());
+        }
         // The connected runs, and whether their time is part of an ended step.
-        let mut runs = BTreeMap::from([(root.run.as_str(), false)]);
+        let mut runs: BTreeMap<&str, bool> =
+            outermost_run.map(|run| (run, false)).into_iter().collect();
         for chain in chains {
             let parent = chain.parent().and_then(|parent| runs.get(parent));
             let is_counted = match parent {
                 Some(is_counted) => *is_counted,
-                None if root.chain == Some(chain.id.as_str()) => false,
+                None if outermost_chain == Some(&chain.id) => false,
                 None => continue,
             };
             ancestry.steps += chain.presets().len() as u64;
@@ -48,30 +59,4 @@ impl Ancestry {
         }
         ancestry
     }
-}
-
-/// The outermost run or chain.
-struct Root<'a> {
-    run: String,
-    chain: Option<&'a str>,
-}
-
-fn ancestors<'a>(run: &str, chains: &'a [Chain]) -> (Vec<String>, Root<'a>) {
-    let mut above = Vec::new();
-    let mut root = Root { run: run.to_owned(), chain: None };
-    // Bounded, because forged records may make a chain its own ancestor.
-    for _ in chains {
-        let Some(chain) = chains.iter().find(|chain| chain.step_of(&root.run).is_some()) else {
-            break;
-        };
-        above.insert(0, chain.start.as_ref().map_or_else(String::new, |start| start.name.clone()));
-        match chain.parent() {
-            Some(parent) => parent.clone_into(&mut root.run),
-            None => {
-                root = Root { run: String::new(), chain: Some(&chain.id) };
-                break;
-            }
-        }
-    }
-    (above, root)
 }

@@ -1,6 +1,6 @@
 //! `chains.toml`: the chains of a project and their limits.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
@@ -9,11 +9,9 @@ use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor
 use toml::Spanned;
 
 use super::render::DEEPEST;
-use crate::json::escape;
 use crate::toml_file::{Invalid, TomlFile, UnknownKey, fields};
 use crate::topic::Topic;
 
-/// The limits of chains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(default, expecting = "a table: [budget]")]
 pub struct Budget {
@@ -55,10 +53,13 @@ impl Budget {
     }
 }
 
-/// Why a list of steps is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    #[error("{}", bad_step(.0))]
+    #[error(
+        "'{}' cannot be a step: steps are listed with commas, and a step is the name of a preset, of a \
+         chain, or a directory",
+        .0.escape_debug()
+    )]
     BadStep(String),
     #[error("chain '{name}' would run itself{}", by_way(.way))]
     Circle {
@@ -71,14 +72,6 @@ pub enum Fault {
     TooDeep { name: String, most: u64 },
     #[error("chain '{name}' has more steps than budget.max_steps = {most} allows")]
     TooLong { name: String, most: u64 },
-}
-
-fn bad_step(name: &str) -> String {
-    format!(
-        "'{}' cannot be a step: steps are listed with commas, and a step is the name of a preset, of a \
-         chain, or a directory",
-        name.escape_debug()
-    )
 }
 
 fn by_way(way: &[String]) -> String {
@@ -110,11 +103,9 @@ pub struct StepDefinition {
     pub backend: Option<String>,
     /// Settings of that agent, as `key=value`.
     pub settings: Vec<String>,
-    /// Its place in the file.
     pub span: Range<usize>,
 }
 
-/// The file as it is written.
 #[derive(Default, serde::Deserialize)]
 #[serde(default)]
 struct ChainsFile {
@@ -186,14 +177,14 @@ impl Definitions {
             if definitions.named(&name).is_some() {
                 return Err(place("name").invalid(format!("duplicate chain '{name}'")));
             }
-            let steps: Vec<_> = match (steps, step) {
-                (Some(_), Some(_)) => {
-                    let message = format!("chain '{name}' also has 'steps'; keep one of the two");
-                    return Err(place("step").invalid(message));
-                }
-                (Some(names), None) => names.into_iter().map(StepDefinition::from).collect(),
-                (None, tables) => tables.into_iter().flatten().map(StepDefinition::from).collect(),
-            };
+            if steps.is_some() && step.is_some() {
+                let message = format!("chain '{name}' also has 'steps'; keep one of the two");
+                return Err(place("step").invalid(message));
+            }
+            let plain = |preset| StepTable { preset, backend: Backend::default() };
+            let steps = steps.into_iter().flatten().map(plain);
+            let steps: Vec<_> =
+                steps.chain(step.into_iter().flatten()).map(StepTable::definition).collect();
             if steps.is_empty() {
                 return Err(place("name").invalid(format!(
                     "chain '{name}' has no steps; it needs steps = [\"…\"] or [[chain.step]]"
@@ -239,8 +230,10 @@ impl Definitions {
         if above.len() as u64 >= self.budget.max_depth {
             return Err(Fault::TooDeep { name: names.to_owned(), most: self.budget.max_depth });
         }
-        let way = above.iter().map(String::as_str).chain([""]).collect();
-        self.expand_on(names, way, &steps)
+        let mut way: Vec<&str> = above.iter().map(String::as_str).chain([""]).collect();
+        let mut found = Vec::new();
+        self.expand_into(&mut found, names, &steps, &mut way)?;
+        Ok(found)
     }
 
     /// Replaces names of chains by their steps. Fails where a chain contains itself, or exceeds the
@@ -250,73 +243,52 @@ impl Definitions {
         name: &str,
         steps: &[StepDefinition],
     ) -> Result<Vec<StepDefinition>, Fault> {
-        self.expand_on(name, vec![name], steps)
+        let mut found = Vec::new();
+        self.expand_into(&mut found, name, steps, &mut vec![name])?;
+        Ok(found)
     }
 
-    fn expand_on<'a>(
+    /// `name` is for messages; `way` has the enclosing chains.
+    fn expand_into<'a>(
         &'a self,
-        name: &'a str,
-        way: Vec<&'a str>,
+        found: &mut Vec<StepDefinition>,
+        name: &str,
         steps: &'a [StepDefinition],
-    ) -> Result<Vec<StepDefinition>, Fault> {
-        let chains = self.chains.iter().map(|chain| (chain.name.as_str(), chain)).collect();
-        let mut expansion = Expansion { name, chains, budget: self.budget, way, found: Vec::new() };
-        expansion.add(steps)?;
-        Ok(expansion.found)
-    }
-}
-
-struct Expansion<'a> {
-    /// For messages.
-    name: &'a str,
-    chains: HashMap<&'a str, &'a Definition>,
-    budget: Budget,
-    /// The enclosing chains.
-    way: Vec<&'a str>,
-    found: Vec<StepDefinition>,
-}
-
-impl<'a> Expansion<'a> {
-    fn add(&mut self, steps: &'a [StepDefinition]) -> Result<(), Fault> {
+        way: &mut Vec<&'a str>,
+    ) -> Result<(), Fault> {
+        let Budget { max_depth, max_steps, .. } = self.budget;
         for step in steps {
-            let Some(chain) = self.chains.get(step.preset.as_str()).copied() else {
-                if self.found.len() as u64 >= self.budget.max_steps {
-                    let name = self.name.to_owned();
-                    return Err(Fault::TooLong { name, most: self.budget.max_steps });
+            let Some(chain) = self.named(&step.preset) else {
+                if found.len() as u64 >= max_steps {
+                    return Err(Fault::TooLong { name: name.to_owned(), most: max_steps });
                 }
-                self.found.push(step.clone());
+                found.push(step.clone());
                 continue;
             };
             // A listed chain is named by its list, and a name has no commas.
             let is_in = |list: &&str| list.split(',').any(|name| name.trim() == chain.name);
-            if let Some(place) = self.way.iter().position(is_in) {
-                let way = self.way[place + 1..].iter().filter(|name| !name.is_empty());
+            if let Some(place) = way.iter().position(is_in) {
+                let way = way[place + 1..].iter().filter(|name| !name.is_empty());
                 let way = way.map(ToString::to_string).collect();
                 let (name, span) = (chain.name.clone(), step.span.clone());
                 return Err(Fault::Circle { name, way, span });
             }
-            if self.way.len() as u64 >= self.budget.max_depth {
-                let name = self.name.to_owned();
-                return Err(Fault::TooDeep { name, most: self.budget.max_depth });
+            if way.len() as u64 >= max_depth {
+                return Err(Fault::TooDeep { name: name.to_owned(), most: max_depth });
             }
-            self.way.push(&chain.name);
-            self.add(&chain.steps)?;
-            self.way.pop();
+            way.push(&chain.name);
+            self.expand_into(found, name, &chain.steps, way)?;
+            way.pop();
         }
         Ok(())
     }
 }
 
-impl From<StepName> for StepDefinition {
-    fn from(StepName(name): StepName) -> Self {
-        let span = name.span();
-        StepDefinition { preset: name.into_inner(), span, ..StepDefinition::default() }
-    }
-}
-
-impl From<StepTable> for StepDefinition {
-    fn from(StepTable { preset, backend: Backend { line, settings } }: StepTable) -> Self {
-        StepDefinition { backend: line, settings, ..preset.into() }
+impl StepTable {
+    fn definition(self) -> StepDefinition {
+        let StepTable { preset: StepName(preset), backend: Backend { line, settings } } = self;
+        let span = preset.span();
+        StepDefinition { preset: preset.into_inner(), backend: line, settings, span }
     }
 }
 
@@ -368,7 +340,7 @@ fn step_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Spanned<Strin
     let name = Spanned::<String>::deserialize(deserializer)?;
     match is_step(name.get_ref()) {
         true => Ok(name),
-        false => Err(D::Error::custom(bad_step(name.get_ref()))),
+        false => Err(D::Error::custom(Fault::BadStep(name.into_inner()))),
     }
 }
 
@@ -382,19 +354,11 @@ fn setting<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Erro
         toml::Value::String(text) => Some(text),
         toml::Value::Integer(number @ 0..) => Some(number.to_string()),
         toml::Value::Array(items) => {
-            let items: Option<Vec<_>> =
-                items.iter().map(|item| item.as_str().map(quoted)).collect();
-            items.map(|items| format!("[{}]", items.join(", ")))
+            let items: Option<toml_edit::Array> = items.iter().map(toml::Value::as_str).collect();
+            items.map(|items| items.to_string())
         }
         _ => None,
     };
     let expected = "expected a string, a whole number or a list of strings";
     text.ok_or_else(|| D::Error::custom(expected))
-}
-
-/// A TOML string.
-fn quoted(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    escape(text, &mut bytes);
-    format!("\"{}\"", String::from_utf8_lossy(&bytes))
 }

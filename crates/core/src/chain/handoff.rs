@@ -51,17 +51,16 @@ pub fn changed_files(files: impl ExactSizeIterator<Item = String>) -> Option<Str
 /// reports of the earlier steps. What agents wrote is fenced.
 pub fn handoff(chain: &Chain, number: u64, before: &[Report]) -> String {
     let presets = chain.presets();
-    let name = chain.start.as_ref().map_or("", |start| &start.name);
     let mut out = format!(
         "Step {number} of {} of chain {}: {}\n",
         presets.len(),
-        text::one_line(name),
+        text::one_line(chain.name()),
         presets.join(", ")
     );
     if let Some(parent) = chain.parent() {
         let _ = writeln!(out, "Run {} asked for this chain.", text::one_line(parent));
     }
-    if let Some(objective) = chain.start.as_ref().and_then(|start| start.objective.as_deref()) {
+    if let Some(objective) = chain.objective() {
         let shown = text::clip(objective.trim_end(), OBJECTIVE);
         let _ = write!(out, "\n## Objective of all steps\n\n{shown}\n");
     }
@@ -113,16 +112,16 @@ fn left(report: &Report, budget: usize) -> String {
         0 => head,
         _ => format!("{head}\n[… {left_out} characters left out …]\n{tail}"),
     };
-    if !output.trim().is_empty() {
-        let _ = write!(out, "\nIts last output:\n\n{}", text::fenced(&output));
-    }
-    if !report.coordination.trim().is_empty() {
-        let said = text::clip(report.coordination.trim_end(), budget / 4);
-        let _ = write!(out, "\nBookkeeping of its agents:\n\n{}", text::fenced(&said));
-    }
-    if !report.files.is_empty() {
-        let files = text::clip(&report.files, budget / 4);
-        let _ = write!(out, "\nFiles that changed meanwhile:\n\n{}", text::fenced(&files));
+    let coordination = text::clip(report.coordination.trim_end(), budget / 4);
+    let files = text::clip(&report.files, budget / 4);
+    for (heading, text) in [
+        ("Its last output", output.as_str()),
+        ("Bookkeeping of its agents", &coordination),
+        ("Files that changed meanwhile", &files),
+    ] {
+        if !text.trim().is_empty() {
+            let _ = write!(out, "\n{heading}:\n\n{}", text::fenced(text));
+        }
     }
     out
 }

@@ -93,8 +93,7 @@ impl<'a> Tree<'a> {
             text::one_line(chain.name()),
             self.state(chain),
         );
-        let start = chain.start.as_ref();
-        if let Some(objective) = start.and_then(|start| start.objective.as_deref()) {
+        if let Some(objective) = chain.objective() {
             let _ = writeln!(out, "- objective: {}", text::one_line(objective));
         }
         if let Some(parent) = chain.parent() {
@@ -152,7 +151,7 @@ impl<'a> Tree<'a> {
         ChainFacts {
             chain: &chain.id,
             name: chain.name(),
-            objective: chain.start.as_ref().and_then(|start| start.objective.as_deref()),
+            objective: chain.objective(),
             parent_id: chain.parent(),
             status: (self.status)(chain).name(),
             outcome: chain.outcome.as_ref().map(Word::as_str),
@@ -194,10 +193,6 @@ struct StepFacts<'a> {
 }
 
 impl Chain {
-    fn name(&self) -> &str {
-        self.start.as_ref().map_or("", |start| &start.name)
-    }
-
     /// All steps, also those that did not start.
     fn rows(&self) -> Vec<Row> {
         let presets = self.presets();

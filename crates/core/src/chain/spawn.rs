@@ -19,13 +19,11 @@ const OBJECTIVE_TOLD: usize = 2_000;
 /// How many characters of a request are repeated.
 const SHOWN: usize = 200;
 
-/// What the requested chains of a run need next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum SpawnStep {
     /// Decide about a request and record the decision.
     Decide(SpawnRequest),
-    /// Record the refusal.
     Refuse(Refusal),
     /// Start or resume the chain.
     CarryOut(ChainSpawned),
@@ -196,7 +194,6 @@ fn id(run: &Run, asked: &str, taken: &HashSet<String>) -> Result<String, Refusal
     }
 }
 
-/// Why a requested chain is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error("a metareview starts no chains")]
@@ -279,7 +276,6 @@ impl Refusal {
         }
     }
 
-    /// The limit that it would exceed.
     fn limit(&self) -> Option<u64> {
         match self {
             Refusal::Children(most)

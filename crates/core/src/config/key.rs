@@ -6,7 +6,6 @@ use super::enums::{
 use crate::agents::Stream;
 use crate::run_id::RunIdFormat;
 
-/// The type of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Blank means unset.
@@ -119,6 +118,8 @@ keys! {
         "What happens to processes that the agent leaves behind.";
     BackendOutputCap "backend.output_cap": Kind::Bytes, Preset::Value("256MB"),
         "How much of an agent's output is kept; the rest is read and discarded.";
+    BackendMaxWait "backend.max_wait": Kind::Time, Preset::Value("6h"),
+        "How long a turn waits for a client that is unavailable: rate limit, overload, server or network error.";
 
     ReviewEnabled "review.enabled": Kind::Flag, Preset::Value("true"),
         "Whether to run metareviews.";

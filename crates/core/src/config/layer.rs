@@ -43,7 +43,6 @@ words! {
 
 pub const VARIABLE: &str = "AUTOLOOP_SET";
 
-/// One source of settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
     pub origin: Origin,
@@ -54,7 +53,6 @@ pub struct Layer {
     tables: Tables,
 }
 
-/// How a layer is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Syntax {
     Toml,
@@ -94,7 +92,6 @@ impl Layer {
         Layer { syntax: Syntax::Pairs, ..Layer::file(Origin::Environment, VARIABLE, text) }
     }
 
-    /// `--set key=value`
     pub fn set(text: &str) -> Layer {
         Layer::flag("--set", text, Syntax::Assignment)
     }
@@ -105,12 +102,10 @@ impl Layer {
         Layer::flag("--backend", text, Syntax::Backend)
     }
 
-    /// `--model`
     pub fn model(text: &str) -> Layer {
         Layer::flag("--model", text, Syntax::Value(Key::BackendModel))
     }
 
-    /// `--max-iterations`
     pub fn max_iterations(text: &str) -> Layer {
         Layer::flag("--max-iterations", text, Syntax::Value(Key::MaxIterations))
     }
@@ -280,13 +275,12 @@ impl Reader<'_> {
             self.error(start..words.len(), "invalid setting", label);
         }
         for pair in pairs {
-            let value = payload::unescape(&text[pair.value.clone()]);
-            match Key::named(&text[pair.key.clone()]) {
+            let (name, value) = (&text[pair.key.clone()], &text[pair.value.clone()]);
+            let value = payload::unescape(value);
+            match Key::named(name) {
                 Some(key) => self.text(key, &value, pair.value),
-                None if is_unenforced_text(&text[pair.key.clone()], &value) => {
-                    self.unenforced(&text[pair.key.clone()], pair.key);
-                }
-                None => self.unknown(&text[pair.key.clone()], pair.key, "key"),
+                None if is_unenforced_text(name, &value) => self.unenforced(name, pair.key),
+                None => self.unknown(name, pair.key, "key"),
             }
         }
     }

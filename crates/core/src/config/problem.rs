@@ -13,7 +13,6 @@ pub enum Severity {
     Unenforced,
 }
 
-/// A problem in a text, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     pub severity: Severity,

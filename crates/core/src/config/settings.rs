@@ -11,19 +11,11 @@ use super::problem::{Place, Problem, Severity};
 use super::value::{Value, read_text};
 use crate::wire_enum::WireEnum;
 
-/// Every setting with its value and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    sources: Vec<Source>,
+    sources: Vec<Layer>,
     /// Indexed by the key.
     held: Vec<Held>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Source {
-    origin: Origin,
-    name: String,
-    text: Arc<str>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,11 +83,7 @@ impl Settings {
         for layer in layers {
             let content = layer.read();
             let source = settings.sources.len();
-            settings.sources.push(Source {
-                origin: layer.origin,
-                name: layer.name.clone(),
-                text: Arc::clone(&layer.text),
-            });
+            settings.sources.push(layer.clone());
             for entry in content.entries {
                 let held = &mut settings.held[entry.key as usize];
                 held.value = match (entry.change, &held.value) {
@@ -116,30 +104,21 @@ impl Settings {
     /// set and differ.
     #[must_use]
     pub fn with_completion(mut self, event: &str, name: &str) -> (Settings, Option<Problem>) {
-        let held = &mut self.held[Key::CompletionEvent as usize];
-        let set = std::mem::replace(&mut held.value, Value::Text(event.to_owned()));
-        let warning = match &set {
-            Value::Text(set) if set != event => self
-                .problem(
-                    Key::CompletionEvent,
-                    Severity::Warning,
-                    format!(
-                        "event_loop.completion_event is '{}', but the completion of {name} is '{}', which wins",
-                        set.escape_debug(),
-                        event.escape_debug()
-                    ),
-                )
-                .map(|problem| Problem {
-                    label: "this is ignored".to_owned(),
-                    hint: Some("remove one of the two, or make them the same".to_owned()),
-                    ..problem
-                }),
-            _ => None,
-        };
-        self.held[Key::CompletionEvent as usize].from = Some((self.sources.len(), 0..0));
-        let source =
-            Source { origin: Origin::Topology, name: name.to_owned(), text: Arc::from("") };
-        self.sources.push(source);
+        let key = Key::CompletionEvent;
+        let warning = self.text(key).filter(|set| *set != event).and_then(|set| {
+            let message = format!(
+                "event_loop.completion_event is '{}', but the completion of {name} is '{}', which wins",
+                set.escape_debug(),
+                event.escape_debug()
+            );
+            let problem = self.problem(key, Severity::Warning, message)?;
+            let label = "this is ignored".to_owned();
+            let hint = Some("remove one of the two, or make them the same".to_owned());
+            Some(Problem { label, hint, ..problem })
+        });
+        let from = Some((self.sources.len(), 0..0));
+        self.sources.push(Layer::file(Origin::Topology, name, ""));
+        self.held[key as usize] = Held { value: Value::Text(event.to_owned()), from };
         (self, warning)
     }
 
@@ -162,7 +141,7 @@ impl Settings {
         match &self.held[key as usize].from {
             None => Provenance { origin: Origin::Default, name: None, place: None },
             Some((source, span)) => {
-                let Source { origin, name, text } = &self.sources[*source];
+                let Layer { origin, name, text, .. } = &self.sources[*source];
                 let in_file =
                     !matches!(origin, Origin::Topology | Origin::Environment | Origin::Flag);
                 Provenance {
@@ -177,7 +156,7 @@ impl Settings {
     /// A problem with a value, shown where it was set; `None` for a default.
     pub fn problem(&self, key: Key, severity: Severity, message: String) -> Option<Problem> {
         let (source, span) = self.held[key as usize].from.clone()?;
-        let Source { name, text, .. } = &self.sources[source];
+        let Layer { name, text, .. } = &self.sources[source];
         let (name, text) = (name.clone(), Arc::clone(text));
         Some(Problem { severity, name, text, span, message, label: String::new(), hint: None })
     }

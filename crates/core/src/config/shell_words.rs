@@ -12,7 +12,6 @@ pub struct BadWords {
     reason: &'static str,
 }
 
-/// Splits a command line into words.
 pub fn split(text: &str) -> Result<Vec<String>, BadWords> {
     let mut words = Vec::new();
     // Set while a word is being read: `''` is a word too.

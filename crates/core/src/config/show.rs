@@ -1,7 +1,5 @@
 //! Settings as text: TOML and JSON.
 
-use std::fmt::Write;
-
 use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
 
@@ -10,13 +8,12 @@ use super::layer::Origin;
 use super::settings::Settings;
 use super::value::Value;
 use crate::duration;
-use crate::format::json_text;
+use crate::format::{json_text, safe_json};
 
 /// What is shown of each setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
     Value,
-    /// The value and its origin.
     Provenance,
 }
 
@@ -54,30 +51,12 @@ fn line(settings: &Settings, key: Key) -> String {
 fn toml(value: &Json) -> String {
     match value {
         Json::Null => "\"\"".to_owned(),
-        Json::String(text) => quoted(text),
         Json::Array(list) => {
             format!("[{}]", list.iter().map(toml).collect::<Vec<_>>().join(", "))
         }
-        plain => plain.to_string(),
+        // TOML reads the numbers, flags and escaped strings of JSON.
+        plain => safe_json(&plain.to_string()).into_owned(),
     }
-}
-
-/// Quotes a text for TOML, with all control characters escaped for the terminal.
-fn quoted(text: &str) -> String {
-    let mut quoted = String::from('"');
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => quoted.extend(['\\', character]),
-            '\n' => quoted.push_str("\\n"),
-            '\t' => quoted.push_str("\\t"),
-            '\r' => quoted.push_str("\\r"),
-            control if control.is_control() => {
-                let _ = write!(quoted, "\\u{:04x}", u32::from(control));
-            }
-            plain => quoted.push(plain),
-        }
-    }
-    quoted + "\""
 }
 
 /// Prints every setting as one JSON object by its key. An unset one is null.

@@ -5,7 +5,6 @@
 
 use std::ops::Range;
 
-/// A text with its placeholders replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filled {
     pub text: String,

@@ -25,7 +25,6 @@ pub enum Value {
     Time(Duration),
 }
 
-/// Why a value is refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Refusal {
     /// The part that is invalid, if not the whole value.
@@ -40,13 +39,17 @@ pub(crate) fn read(kind: Kind, written: &Spanned<DeValue<'_>>) -> Result<Value, 
     match (kind, value) {
         (_, DeValue::String(text)) => read_text(kind, text),
         (Kind::Flag, DeValue::Boolean(flag)) => Ok(Value::Flag(*flag)),
-        (Kind::Flag, DeValue::Integer(number)) => read_text(kind, number.as_str())
-            .map_err(|refusal| Refusal { found: found(value), ..refusal }),
         (
-            Kind::Count { .. } | Kind::Limit | Kind::Millis { .. } | Kind::Time | Kind::Bytes,
+            Kind::Flag
+            | Kind::Count { .. }
+            | Kind::Limit
+            | Kind::Millis { .. }
+            | Kind::Time
+            | Kind::Bytes,
             DeValue::Integer(number),
         ) => match i64::from_str_radix(number.as_str(), number.radix()) {
-            Ok(number) => in_range(kind, number),
+            Ok(number) => read_text(kind, &number.to_string())
+                .map_err(|refusal| Refusal { found: number.to_string(), ..refusal }),
             Err(_) => Err(refuse(kind, found(value))),
         },
         (Kind::List | Kind::Events, DeValue::Array(elements)) => {
@@ -127,11 +130,8 @@ fn list(kind: Kind, text: &str) -> Result<Value, Refusal> {
 fn checked_element(kind: Kind, text: &str) -> Result<String, Refusal> {
     match kind {
         Kind::Events => event(text),
-        _ => match read_text(Kind::Text, text)? {
-            Value::Text(text) => Ok(text),
-            // A blank argument is an argument.
-            _ => Ok(text.to_owned()),
-        },
+        // A blank argument is an argument.
+        _ => read_text(Kind::Text, text).map(|_| text.to_owned()),
     }
 }
 
@@ -172,7 +172,6 @@ fn bytes(text: &str) -> Option<i64> {
     number.trim_end().parse::<i64>().ok()?.checked_mul(scale)
 }
 
-/// Checks the range of a number.
 fn in_range(kind: Kind, number: i64) -> Result<Value, Refusal> {
     let refused = || Err(refuse(kind, number.to_string()));
     match kind {

@@ -14,7 +14,6 @@ pub const DEFAULT_BUDGET: usize = 8_000;
 /// The minimum number of characters shown of an entry, if the budget allows a line of it.
 const ENTRY_SHOWN: usize = 400;
 
-/// The memory section of a prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Block {
     /// Lines, headings and footer; empty without entries.
@@ -24,7 +23,6 @@ pub struct Block {
     /// The limit for that; 0 is no limit.
     pub budget: usize,
     pub entries: Counts,
-    /// The number of entries that were left out.
     pub dropped: Counts,
 }
 

@@ -246,3 +246,56 @@ proptest! {
         prop_assert_eq!(entries + block.dropped.total(), block.entries.total());
     }
 }
+
+#[test]
+fn what_cannot_be_remembered_is_told_of() {
+    let learning = |text: &str| Said::Learning { text: text.to_owned() }.checked();
+    assert_eq!(learning(" a b\n"), Ok(Said::Learning { text: "a b".to_owned() }));
+    assert!(learning(&"ä".repeat(LONGEST_TEXT)).is_ok());
+    insta::assert_snapshot!(learning(" \n").unwrap_err(), @"there is nothing to remember in an empty text");
+    insta::assert_snapshot!(
+        learning(&"ä".repeat(LONGEST_TEXT + 1)).unwrap_err(),
+        @"the text has 16001 characters; an entry has at most 16000"
+    );
+
+    let meta = |key: &str| Said::Meta { key: key.to_owned(), value: "x".to_owned() }.checked();
+    assert_eq!(meta(" k "), Ok(Said::Meta { key: "k".to_owned(), value: "x".to_owned() }));
+    insta::assert_snapshot!(meta("a\nb").unwrap_err(), @r"'a\nb' cannot be a key");
+    assert!(meta(&"k".repeat(LONGEST_NAME + 1)).is_err());
+
+    let said = Said::Preference { category: " ".to_owned(), text: "x".to_owned() };
+    let bad = said.checked().unwrap_err();
+    insta::assert_snapshot!(bad, @"'' cannot be a category");
+    assert_eq!(bad.hint().as_deref(), Some("a category is one line of 1 to 100 characters"));
+}
+
+#[test]
+fn the_environment_says_where_memory_is() {
+    let places = |memory: &str, state: &str, project: &str, run: &str| {
+        let path = |text: &str| (!text.is_empty()).then(|| PathBuf::from(text));
+        let env = Env {
+            memory_file: path(memory),
+            state_dir: path(state),
+            project_dir: path(project),
+            run_id: (!run.is_empty()).then(|| run.to_owned()),
+            ..Env::default()
+        };
+        let Places { project, run } = Places::of(&env);
+        (project.display().to_string(), run.map(|run| run.display().to_string()))
+    };
+    for (memory, state, project, run, expected) in [
+        ("", "", "", "", (".autoloop/memory.jsonl", None)),
+        ("", "", "/p", "", ("/p/.autoloop/memory.jsonl", None)),
+        ("", "", "/p", "r", ("/p/.autoloop/memory.jsonl", None)),
+        ("", "/s", "/p", "r", ("/s/memory.jsonl", Some("/s/runs/r/memory.jsonl"))),
+        ("/m", "/s", "/p", "r", ("/s/memory.jsonl", Some("/m"))),
+        ("/s/memory.jsonl", "/s", "/p", "r", ("/s/memory.jsonl", None)),
+        ("", "/s", "", "../../etc", ("/s/memory.jsonl", None)),
+        ("", "/s", "", "a/b", ("/s/memory.jsonl", None)),
+        ("", "/s", "", "..", ("/s/memory.jsonl", None)),
+        ("", "/s", "", "/etc", ("/s/memory.jsonl", None)),
+    ] {
+        let expected = (expected.0.to_owned(), expected.1.map(str::to_owned));
+        assert_eq!(places(memory, state, project, run), expected);
+    }
+}

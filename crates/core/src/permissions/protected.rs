@@ -92,11 +92,7 @@ pub fn repair_settings(old: &str, new: &str, beneath: &[Layer]) -> Result<Repair
         })
         .collect();
     let is_sound = hidden.is_empty()
-        && text.parse::<DocumentMut>().is_ok_and(|mut again| {
-            let mut left = Vec::new();
-            repair_root(&old_doc, &mut again, &holds, &mut left);
-            left.is_empty()
-        });
+        && is_repaired(&text, |again, left| repair_root(&old_doc, again, &holds, left));
     put_back.extend(hidden);
     Ok(Repaired { text: if is_sound { text } else { old.to_owned() }, put_back })
 }
@@ -201,14 +197,16 @@ pub fn repair_topology(old: &str, new: &str) -> Result<Repaired, Unreadable> {
     if put_back.is_empty() {
         return Ok(Repaired { text: new.to_owned(), put_back });
     }
-    // A table can be written in many ways, so the edited text is used only if it reads as repaired.
     let text = new_doc.to_string();
-    let is_repaired = text.parse::<DocumentMut>().is_ok_and(|mut again| {
-        let mut left = Vec::new();
-        repair_roles(&old_doc, &mut again, &mut left);
-        left.is_empty()
-    });
-    Ok(Repaired { text: if is_repaired { text } else { old.to_owned() }, put_back })
+    let is_sound = is_repaired(&text, |again, left| repair_roles(&old_doc, again, left));
+    Ok(Repaired { text: if is_sound { text } else { old.to_owned() }, put_back })
+}
+
+/// Whether an edited text leaves nothing to repair: a table can be written in many ways.
+fn is_repaired(text: &str, repair: impl FnOnce(&mut Table, &mut Vec<PutBack>)) -> bool {
+    let mut left = Vec::new();
+    let is_parsed = text.parse::<DocumentMut>().map(|mut again| repair(&mut again, &mut left));
+    is_parsed.is_ok() && left.is_empty()
 }
 
 fn parse_both(old: &str, new: &str) -> Result<(DocumentMut, DocumentMut), Unreadable> {
@@ -229,14 +227,14 @@ fn parse_both(old: &str, new: &str) -> Result<(DocumentMut, DocumentMut), Unread
 }
 
 fn repair_roles(old: &Table, new: &mut Table, put_back: &mut Vec<PutBack>) {
-    let old_roles = roles(old.get("role"));
-    let nothing = Table::new();
-    for role in roles_mut(new.get_mut("role")) {
-        let Some(id) = role.get("id").and_then(Item::as_str).map(str::to_owned) else { continue };
-        let known = old_roles
-            .iter()
-            .find(|old| old.get("id").and_then(Item::as_str) == Some(&id))
-            .map_or(&nothing as &dyn TableLike, |old| *old);
+    let mut old = old.get("role").cloned();
+    let old_roles = roles(old.as_mut());
+    let nothing: &dyn TableLike = &Table::new();
+    let id_of = |role: &dyn TableLike| role.get("id").and_then(Item::as_str).map(str::to_owned);
+    for role in roles(new.get_mut("role")) {
+        let Some(id) = id_of(role) else { continue };
+        let known = old_roles.iter().find(|old| id_of(&***old).as_ref() == Some(&id));
+        let known = known.map_or(nothing, |old| &**old);
         for key in names(known, role) {
             if key.starts_with(PROTECTED_ROLE_KEYS) {
                 repair_key(known, role, &key, &format!("role.{id}.{key}"), put_back);
@@ -254,19 +252,7 @@ fn names(old: &dyn TableLike, new: &dyn TableLike) -> Vec<String> {
     names
 }
 
-fn roles(item: Option<&Item>) -> Vec<&dyn TableLike> {
-    match item {
-        Some(Item::ArrayOfTables(list)) => list.iter().map(|role| role as &dyn TableLike).collect(),
-        Some(Item::Value(Value::Array(list))) => list
-            .iter()
-            .filter_map(Value::as_inline_table)
-            .map(|role| role as &dyn TableLike)
-            .collect(),
-        _ => Vec::new(),
-    }
-}
-
-fn roles_mut(item: Option<&mut Item>) -> Vec<&mut dyn TableLike> {
+fn roles(item: Option<&mut Item>) -> Vec<&mut dyn TableLike> {
     match item {
         Some(Item::ArrayOfTables(list)) => {
             list.iter_mut().map(|role| role as &mut dyn TableLike).collect()
@@ -351,39 +337,27 @@ fn told(key: &str, was: Option<&Item>, became: Option<&Item>) -> PutBack {
 
 /// Whether two items have the same value, however they are written.
 fn same(a: &Item, b: &Item) -> bool {
-    if let (Some(a), Some(b)) = (a.as_table_like(), b.as_table_like()) {
-        return same_tables(a, b);
-    }
-    match (a, b) {
-        (Item::Value(a), Item::Value(b)) => same_values(a, b),
-        (Item::ArrayOfTables(a), Item::ArrayOfTables(b)) => {
-            a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| same_tables(a, b))
-        }
-        (Item::None, Item::None) => true,
-        _ => false,
-    }
+    meaning(a).is_some_and(|a| Some(a) == meaning(b))
 }
 
-fn same_tables(a: &dyn TableLike, b: &dyn TableLike) -> bool {
-    names(a, b).iter().all(|name| match (a.get(name), b.get(name)) {
-        (Some(a), Some(b)) => same(a, b),
-        (Some(one), None) | (None, Some(one)) => blank(one),
-        (None, None) => true,
-    })
+/// The value of an item, as text that does not depend on how it is written.
+fn meaning(item: &Item) -> Option<String> {
+    let value = item.clone().into_value().ok()?;
+    let text = format!("item = {}", value.to_string().trim());
+    let mut value = toml::Value::Table(toml::from_str(&text).ok()?);
+    remove_blank(&mut value);
+    // As text, in which a number that is none equals itself.
+    Some(format!("{value:?}"))
 }
 
-fn same_values(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        (Value::String(a), Value::String(b)) => a.value() == b.value(),
-        (Value::Integer(a), Value::Integer(b)) => a.value() == b.value(),
-        (Value::Float(a), Value::Float(b)) => a.value().to_bits() == b.value().to_bits(),
-        (Value::Boolean(a), Value::Boolean(b)) => a.value() == b.value(),
-        (Value::Datetime(a), Value::Datetime(b)) => a.value() == b.value(),
-        (Value::Array(a), Value::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| same_values(a, b))
+fn remove_blank(value: &mut toml::Value) {
+    match value {
+        toml::Value::Table(table) => {
+            table.iter_mut().for_each(|(_, value)| remove_blank(value));
+            table.retain(|_, value| value.as_table().is_none_or(|table| !table.is_empty()));
         }
-        (Value::InlineTable(a), Value::InlineTable(b)) => same_tables(a, b),
-        _ => false,
+        toml::Value::Array(list) => list.iter_mut().for_each(remove_blank),
+        _ => {}
     }
 }
 

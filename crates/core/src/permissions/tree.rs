@@ -114,14 +114,6 @@ impl fmt::Display for What {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Ruling {
-    Allowed,
-    /// It is restored and reported.
-    Violation,
-}
-
 /// Lists the differences in the order of the paths. `differ` decides whether the bytes of a regular file
 /// differ whose stamps do.
 pub fn compare(before: &Tree, after: &Tree, mut differ: impl FnMut(&Path) -> bool) -> Vec<Change> {
@@ -191,11 +183,11 @@ impl AllowList {
         let mut broken: Vec<PathBuf> = Vec::new();
         for change in changes {
             broken.retain(|above| change.path.starts_with(above));
-            let own = self.rule(&change, after);
+            let is_allowed = self.allows(&change, after);
             let replaced =
                 matches!(change.what, What::Added(_) | What::Deleted(_) | What::Became { .. });
             let beneath = replaced && broken.iter().any(|above| *above != change.path);
-            if own == Ruling::Allowed && !beneath {
+            if is_allowed && !beneath {
                 split.allowed.push(change);
                 continue;
             }
@@ -207,15 +199,15 @@ impl AllowList {
         split
     }
 
-    /// Rules on one change. `after` is the tree after it.
-    pub fn rule(&self, change: &Change, after: &Tree) -> Ruling {
+    /// Whether one change is allowed. `after` is the tree after it.
+    fn allows(&self, change: &Change, after: &Tree) -> bool {
         let permission = self.permission(&change.path);
         let now = after.get(&change.path);
         let plain = now.is_none_or(|entry| entry.links <= 1 && entry.mode & UNUSUAL == 0);
         let single = now.is_none_or(|entry| entry.links <= 1);
         let tree = permission == Permission::EditTree;
         let file = tree || permission == Permission::Edit;
-        let allowed = match &change.what {
+        match &change.what {
             What::Added(Kind::File) => file && plain,
             What::Added(Kind::Directory) => tree || permission == Permission::Hold,
             What::Deleted(Kind::File) => file,
@@ -224,8 +216,7 @@ impl AllowList {
             What::Modified => file && single,
             What::Added(_) | What::Deleted(_) | What::Became { .. } => false,
             What::Mode { .. } | What::Owner | What::Linked => false,
-        };
-        if allowed { Ruling::Allowed } else { Ruling::Violation }
+        }
     }
 }
 
@@ -239,17 +230,17 @@ mod tests {
         Entry { kind, mode: 0o644, owner: (1, 1), links: 1, stamp: Stamp::default() }
     }
 
-    fn rulings(before: &Tree, after: &Tree) -> Vec<(String, Ruling)> {
+    fn rulings(before: &Tree, after: &Tree) -> Vec<(String, bool)> {
         let list = AllowList::metareview(Path::new(""), Path::new(".autoloop"));
         compare(before, after, |_| true)
             .iter()
             .map(|change| {
-                (format!("{} {}", change.path.display(), change.what), list.rule(change, after))
+                (format!("{} {}", change.path.display(), change.what), list.allows(change, after))
             })
             .collect()
     }
 
-    fn change(path: &str, before: Option<Entry>, after: Option<Entry>) -> Vec<(String, Ruling)> {
+    fn change(path: &str, before: Option<Entry>, after: Option<Entry>) -> Vec<(String, bool)> {
         let tree = |entry: Option<Entry>| {
             entry.into_iter().map(|entry| (PathBuf::from(path), entry)).collect::<Tree>()
         };
@@ -258,7 +249,8 @@ mod tests {
 
     #[test]
     fn only_ordinary_changes_of_allowed_files_stay() {
-        use Ruling::{Allowed, Violation};
+        const ALLOWED: bool = true;
+        const VIOLATION: bool = false;
         let file = || Some(entry(Kind::File));
         let link = || Some(entry(Kind::Symlink("/etc/passwd".into())));
         let with = |edit: fn(&mut Entry)| {
@@ -271,26 +263,26 @@ mod tests {
 
         assert_eq!(
             change("harness.md", file(), written()),
-            told("harness.md file modified", Allowed)
+            told("harness.md file modified", ALLOWED)
         );
-        assert_eq!(change("src/a", file(), written()), told("src/a file modified", Violation));
-        assert_eq!(change("roles/a.md", None, file()), told("roles/a.md file added", Allowed));
-        assert_eq!(change("roles/a.md", file(), None), told("roles/a.md file deleted", Allowed));
+        assert_eq!(change("src/a", file(), written()), told("src/a file modified", VIOLATION));
+        assert_eq!(change("roles/a.md", None, file()), told("roles/a.md file added", ALLOWED));
+        assert_eq!(change("roles/a.md", file(), None), told("roles/a.md file deleted", ALLOWED));
         assert_eq!(
             change("roles/a.md", file(), link()),
-            told("roles/a.md file became a symbolic link to /etc/passwd", Violation)
+            told("roles/a.md file became a symbolic link to /etc/passwd", VIOLATION)
         );
         assert_eq!(
             change("roles/a.md", None, with(|entry| entry.mode = 0o755)),
-            told("roles/a.md file added", Violation)
+            told("roles/a.md file added", VIOLATION)
         );
         assert_eq!(
             change("roles/a.md", None, with(|entry| entry.links = 2)),
-            told("roles/a.md file added", Violation)
+            told("roles/a.md file added", VIOLATION)
         );
         assert_eq!(
             change("plan.md", file(), with(|entry| entry.mode = 0o666)),
-            told("plan.md mode changed from 0644 to 0666", Violation)
+            told("plan.md mode changed from 0644 to 0666", VIOLATION)
         );
         let both = with(|entry| {
             entry.stamp.changed = 9;
@@ -299,21 +291,21 @@ mod tests {
         assert_eq!(
             change("harness.md", file(), both),
             [
-                ("harness.md file modified".to_owned(), Allowed),
-                ("harness.md mode changed from 0644 to 0755".to_owned(), Violation)
+                ("harness.md file modified".to_owned(), ALLOWED),
+                ("harness.md mode changed from 0644 to 0755".to_owned(), VIOLATION)
             ]
         );
         assert_eq!(
             change(".autoloop/logs/x", None, Some(entry(Kind::Pipe))),
-            told(".autoloop/logs/x pipe added", Violation)
+            told(".autoloop/logs/x pipe added", VIOLATION)
         );
         assert_eq!(
             change(".autoloop/logs/x", None, Some(entry(Kind::Directory))),
-            told(".autoloop/logs/x directory added", Allowed)
+            told(".autoloop/logs/x directory added", ALLOWED)
         );
         assert_eq!(
             change("roles", Some(entry(Kind::Directory)), None),
-            told("roles directory deleted", Violation)
+            told("roles directory deleted", VIOLATION)
         );
     }
 
@@ -384,7 +376,7 @@ mod tests {
             let list = AllowList::metareview(Path::new(""), Path::new(".autoloop"));
             let mut left = after.clone();
             for change in compare(&before, &after, |_| true) {
-                if list.rule(&change, &after) == Ruling::Violation {
+                if !list.allows(&change, &after) {
                     match before.get(&change.path) {
                         Some(old) => left.insert(change.path, old.clone()),
                         None => left.remove(&change.path),
@@ -392,7 +384,7 @@ mod tests {
                 }
             }
             for change in compare(&before, &left, |_| true) {
-                prop_assert_eq!(list.rule(&change, &left), Ruling::Allowed, "{:?}", change);
+                prop_assert!(list.allows(&change, &left), "{:?}", change);
             }
             for change in compare(&before, &left, |_| true) {
                 prop_assert!(list.permission(&change.path) != Permission::None, "{:?}", change);
@@ -407,7 +399,7 @@ mod tests {
         #[test]
         fn a_reader_may_change_nothing(before in trees(), after in trees()) {
             for change in compare(&before, &after, |_| true) {
-                prop_assert_eq!(AllowList::read_only().rule(&change, &after), Ruling::Violation);
+                prop_assert!(!AllowList::read_only().allows(&change, &after));
             }
         }
     }

@@ -31,6 +31,8 @@ pub struct BackendPlan {
     pub grace: Duration,
     pub leftovers: Leftovers,
     pub output_cap: u64,
+    /// How long it is waited for a client that is unavailable.
+    pub max_wait: Duration,
 }
 
 pub(super) struct BackendKeys {
@@ -137,6 +139,7 @@ impl BackendPlan {
             grace: settings.time(settings.source(keys.grace)),
             leftovers: settings.word(settings.source(keys.leftovers)),
             output_cap: output_cap.unsigned_abs(),
+            max_wait: settings.time(Key::BackendMaxWait),
         }
     }
 

@@ -12,7 +12,6 @@ use crate::plan::{Completion, ParallelPlan};
 use crate::run::Returned;
 use crate::wave::Wave;
 
-/// The data of an iteration's prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IterationOrder {
     pub context: LoopContext,
@@ -25,7 +24,6 @@ pub struct IterationOrder {
     pub completion: Completion,
     /// `None` if waves are disabled.
     pub parallel: Option<ParallelPlan>,
-    /// The worktree of a branch.
     pub own_tree: Option<OwnTree>,
     /// The wave that was joined before this iteration.
     pub joined: Option<Wave>,

@@ -7,7 +7,6 @@ use super::section::{
     DATA, command, inspect_hints, name, or_empty, section, signals, topology, whole,
 };
 
-/// The data of a metareview's prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReviewOrder {
     pub context: LoopContext,

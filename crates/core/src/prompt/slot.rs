@@ -5,27 +5,14 @@ use std::fmt::Write;
 
 use super::Budgets;
 use super::section::{name, section, whole};
+use crate::queue::Item;
 use crate::text::{Shortened, fenced, length};
 
-/// The built-in developer prompt.
 pub const DEVELOPER: &str = include_str!("slot/developer.md");
-/// The built-in reviewer prompt.
 pub const REVIEWER: &str = include_str!("slot/reviewer.md");
 
 /// How many characters of an agent's output or of a diff are shown to a reviewer.
 pub const CAP: usize = 50_000;
-
-/// The item of a slot as agents see it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ItemText {
-    pub id: String,
-    pub title: String,
-    pub status: String,
-    /// 0 is the most urgent.
-    pub priority: String,
-    pub description: String,
-    pub acceptance: String,
-}
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ground {
@@ -41,7 +28,7 @@ pub enum Ground {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImplementOrder {
     pub instructions: String,
-    pub item: ItemText,
+    pub item: Item,
     pub ground: Ground,
 }
 
@@ -57,7 +44,7 @@ pub struct FixOrder {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReviewOrder {
     pub instructions: String,
-    pub item: ItemText,
+    pub item: Item,
     pub ground: Ground,
     pub output: String,
     pub diff: Diff,
@@ -76,7 +63,6 @@ pub struct UnderReview {
     pub tree: String,
 }
 
-/// Why a reviewer is asked again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Again {
     /// Its last answer was invalid, for this reason.
@@ -199,13 +185,9 @@ fn under_review(UnderReview { base, tree }: &UnderReview) -> String {
 
 /// An item: its fields, then its texts between fences. Agents may add tasks, so these texts are data, like
 /// outputs.
-fn item(item: &ItemText, budgets: &Budgets) -> String {
-    let mut out = String::new();
-    for (what, text) in [("Id", &item.id), ("Status", &item.status), ("Priority", &item.priority)] {
-        if !text.trim().is_empty() {
-            let _ = writeln!(out, "- {what}: {}", name(text, budgets));
-        }
-    }
+fn item(item: &Item, budgets: &Budgets) -> String {
+    let (id, status, priority) = (name(&item.id, budgets), item.status, item.priority.number());
+    let mut out = format!("- Id: {id}\n- Status: {status}\n- Priority: {priority}\n");
     let _ = write!(out, "\n{ITEM_IS_DATA}\n");
     for (what, text) in [
         ("Title", &item.title),

@@ -5,9 +5,8 @@
 //! of values: each issue is read and passed on by itself.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use serde::de::{DeserializeOwned, Deserializer, SeqAccess, Visitor};
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -55,13 +54,6 @@ impl Issue {
     }
 }
 
-/// The issues in an answer.
-pub fn issues(stdout: &str) -> Result<Vec<Issue>, BadAnswer> {
-    let mut issues = Vec::new();
-    each_issue(stdout, &mut |issue| issues.push(issue))?;
-    Ok(issues)
-}
-
 /// Passes on the issues in an answer, one after another. An empty answer is an empty list.
 pub fn each_issue(stdout: &str, keep: &mut dyn FnMut(Issue)) -> Result<(), BadAnswer> {
     if stdout.trim().is_empty() {
@@ -70,11 +62,12 @@ pub fn each_issue(stdout: &str, keep: &mut dyn FnMut(Issue)) -> Result<(), BadAn
     let values = values(stdout);
     let mut has_empty_list = false;
     for value in &values {
-        match listed(value, DEEPEST, keep) {
-            Some(counted) if counted.issues > 0 => return Ok(()),
-            Some(counted) => has_empty_list |= counted.elements == 0,
-            None => {}
+        let Some(elements) = elements(value, DEEPEST) else { continue };
+        let found = elements.iter().filter_map(|element| Fields::of(element)?.issue());
+        if found.map(&mut *keep).count() > 0 {
+            return Ok(());
         }
+        has_empty_list |= elements.is_empty();
     }
     if has_empty_list {
         return Ok(());
@@ -111,8 +104,7 @@ pub fn is_unknown_option(complaint: &str) -> bool {
 
 /// A text as an argument for the tracker: one line of limited length that does not look like an option.
 pub fn remark(text: &str) -> String {
-    let line = in_line(text, REMARKED);
-    line.trim_start_matches(['-', ' ']).to_owned()
+    text::clipped_line(text, REMARKED).trim_start_matches(['-', ' ']).to_owned()
 }
 
 /// The JSON values in a text. Text before and after them is skipped, unless it is JSON too, as log lines may be.
@@ -136,55 +128,20 @@ fn values(text: &str) -> Vec<&RawValue> {
     found
 }
 
-/// How many elements a list has, and how many of them are issues.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counted {
-    elements: usize,
-    issues: usize,
-}
-
-/// Takes the issues out of a value: a list, an issue, or an envelope of either; `None` if it is none of them.
-fn listed(raw: &RawValue, depth: usize, keep: &mut dyn FnMut(Issue)) -> Option<Counted> {
+/// What a value may have issues among: the elements of a list, or a single issue, also in an envelope.
+fn elements(raw: &RawValue, depth: usize) -> Option<Vec<&RawValue>> {
     match raw.get().as_bytes().first()? {
-        b'[' => serde_json::Deserializer::from_str(raw.get()).deserialize_seq(List { keep }).ok(),
-        b'n' if depth < DEEPEST => Some(Counted::default()),
+        b'[' => serde_json::from_str(raw.get()).ok(),
+        b'n' if depth < DEEPEST => Some(Vec::new()),
         b'{' => {
             let fields = Fields::of(raw)?;
             if fields.0.contains_key("id") {
-                let issue = fields.issue();
-                let issues = usize::from(issue.is_some());
-                issue.into_iter().for_each(keep);
-                return Some(Counted { elements: 1, issues });
+                return Some(vec![raw]);
             }
             let inside = ENVELOPES.iter().find_map(|name| fields.0.get(*name));
-            listed(inside.filter(|_| depth > 0)?, depth - 1, keep)
+            elements(inside.filter(|_| depth > 0)?, depth - 1)
         }
         _ => None,
-    }
-}
-
-/// A list of issues among other values.
-struct List<'k> {
-    keep: &'k mut dyn FnMut(Issue),
-}
-
-impl<'de> Visitor<'de> for List<'_> {
-    type Value = Counted;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Counted, A::Error> {
-        let mut counted = Counted::default();
-        while let Some(element) = list.next_element::<&RawValue>()? {
-            counted.elements += 1;
-            if let Some(issue) = Fields::of(element).and_then(|fields| fields.issue()) {
-                counted.issues += 1;
-                (self.keep)(issue);
-            }
-        }
-        Ok(counted)
     }
 }
 
@@ -294,10 +251,5 @@ fn text(object: &Map<String, Value>, names: &[&str]) -> Option<String> {
 }
 
 fn clipped(text: &str) -> String {
-    in_line(text, SHOWN)
-}
-
-fn in_line(text: &str, limit: usize) -> String {
-    // A long text is cut before it is searched.
-    text::clip(&text::one_line(text::head(text, 4 * limit)), limit).into_owned()
+    text::clipped_line(text, SHOWN)
 }

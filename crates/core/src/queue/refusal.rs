@@ -107,7 +107,7 @@ fn is_name(text: &str) -> bool {
 }
 
 fn shown(text: &str) -> String {
-    text::clip(&text::one_line(text), 60).into_owned()
+    text::clipped_line(text, 60)
 }
 
 fn print_path(path: &[String]) -> String {

@@ -111,7 +111,6 @@ impl Tasks {
         added.filter(move |task| self.status(task, now) == Status::Ready)
     }
 
-    /// The next task to claim.
     pub fn next(&self, now: Timestamp, wanted: &Wanted) -> Option<&Task> {
         let held = self.iter().take(Tasks::held_at(wanted.held_at.as_deref()));
         let wanted = held.filter(|task| !wanted.but.contains(&task.id));
@@ -335,7 +334,6 @@ impl Tasks {
     }
 }
 
-/// A task to add.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct New {
     pub title: String,
@@ -370,7 +368,6 @@ impl Tasks {
         Ok((added.record(&heading(now)), added.task))
     }
 
-    /// Claims a task for an owner.
     pub fn claim(
         &self,
         id: &str,
@@ -391,7 +388,6 @@ impl Tasks {
         Ok((claimed.record(&heading(now)), claim))
     }
 
-    /// Extends a claim.
     pub fn renew(
         &self,
         claim: &Claim,
@@ -422,7 +418,6 @@ impl Tasks {
         Ok(released.record(&heading(now)))
     }
 
-    /// Closes a claimed task.
     pub fn close(&self, claim: &Claim, reason: &str, now: Timestamp) -> Result<Record, Refusal> {
         let closed = QueueClosed {
             task: claim.item.clone(),

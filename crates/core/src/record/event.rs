@@ -3,29 +3,34 @@
 //! [`Glance::event`] never fails. An unknown topic is [`Event::Other`]: kept and shown, but nothing is
 //! concluded from it. A field that is missing or cannot be read has the default of its type, because
 //! journals of older versions and of other writers lack some.
+//!
+//! Lists of roles, events, branches, presets and files are separated by commas, unless a field says otherwise.
 
-mod chain;
 mod coordination;
-mod queue;
-mod run;
-mod slot;
-mod wave;
 mod wire;
 
-use super::Glance;
-use crate::topic::{Topic, TopicClass};
+use wire::Wire;
 
-pub use chain::*;
+use super::{
+    ChainOutcome, Changes, Glance, Heading, HeldBy, Object, Phase, Picked, Record, SlotOutcome,
+    SlotsEnd, StopReason, Text, ViolationOutcome,
+};
+use crate::agents::{Answer, Dollars, ErrorClass, prices};
+use crate::config::{BackendKind, Isolation, ItemSource};
+use crate::merge::MergeOutcome;
+use crate::review::Verdict;
+use crate::topic::Topic;
+use crate::wire_enum::Word;
+
 pub use coordination::Coordination;
-pub use queue::*;
-pub use run::*;
-pub use slot::*;
-pub use wave::*;
-pub use wire::{ExitCode, Seconds, Tokens};
+pub use wire::{Amount, ExitCode};
 
-/// Declares [`Event`] with a variant per event of the harness.
-macro_rules! event_enum {
-    ($( $name:ident $(<$long:lifetime>)?, )*) => {
+/// Declares the events of the harness: one struct per topic, with writing and reading, and [`Event`] with
+/// a variant for each. An event with a lifetime has a long [`Text`], which is unescaped when it is read.
+macro_rules! system_events {
+    ($( $(#[$doc:meta])* $name:ident $(<$long:lifetime>)? = $topic:literal {
+        $( $(#[$field_doc:meta])* $field:ident: $kind:ty, )*
+    } )*) => {
         /// The meaning of a record.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Event<'a> {
@@ -41,78 +46,636 @@ macro_rules! event_enum {
         impl Glance<'_> {
             pub fn event(&self) -> Event<'_> {
                 match self.topic().as_ref() {
-                    topic if self.has_payload() => self.agent_event(topic),
-                    $( $name::TOPIC => Event::$name($name::read(self)), )*
-                    topic => Coordination::read(topic, self).map_or(Event::Other, Event::Coordination),
+                    topic if self.has_payload() => self.other_event(topic),
+                    $( $topic => Event::$name($name::read(self)), )*
+                    topic => self.other_event(topic),
                 }
             }
         }
+
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Debug, Default, PartialEq, Eq)]
+            pub struct $name $(<$long>)? {
+                $( $(#[$field_doc])* pub $field: $kind, )*
+            }
+
+            impl<'a> $name $(<$long>)? {
+                pub const TOPIC: &'static str = $topic;
+
+                pub fn record(&self, heading: &Heading) -> Record {
+                    let mut fields = Object::new();
+                    $( fields.extend(
+                        self.$field.write().map(|value| (stringify!($field).to_owned(), value)),
+                    ); )*
+                    heading.system(Self::TOPIC, fields)
+                }
+
+                /// Reads the event; `None` for a record of another topic or of an agent.
+                pub fn of(record: &'a Glance<'_>) -> Option<Self> {
+                    let is_it = record.topic() == Self::TOPIC && !record.has_payload();
+                    is_it.then(|| Self::read(record))
+                }
+
+                /// A field that is missing or cannot be read has its default.
+                fn read(record: &'a Glance<'_>) -> Self {
+                    let mut event = $name { $( $field: Wire::missing(), )* };
+                    for (name, field) in record.fields() {
+                        $( if name == stringify!($field).as_bytes() {
+                            if let Some(value) = Wire::read(field) {
+                                event.$field = value;
+                            }
+                            continue;
+                        } )*
+                    }
+                    event
+                }
+            }
+        )*
     };
 }
 
-event_enum! {
-    LoopStart,
-    LoopResume,
-    LoopComplete,
-    LoopStop,
-    IterationStart<'a>,
-    IterationFinish<'a>,
-    BackendStart,
-    BackendFinish<'a>,
-    BackendUsage,
-    ReviewStart<'a>,
-    ReviewFinish<'a>,
-    ReviewViolation,
-    LoopReverted,
-    EventInvalid,
-    JournalRepaired,
-    WaveStart,
-    WaveBranchStart,
-    WaveBranchFinish<'a>,
-    WaveBranchMerge,
-    WaveJoinStart,
-    WaveJoinFinish,
-    WaveTimeout,
-    WaveFailed,
-    WaveInvalid,
-    ChainStart,
-    ChainResume,
-    ChainStepStart,
-    ChainStepFinish,
-    ChainComplete,
-    ChainSpawned,
-    ChainSpawnFinish<'a>,
-    ChainInvalid,
-    SlotRunStart,
-    SlotRunPrompts,
-    SlotRunResume,
-    SlotStart,
-    SlotPhase,
-    SlotImplement<'a>,
-    SlotReview<'a>,
-    SlotFix<'a>,
-    SlotMerge,
-    SlotFinish,
-    SlotsIterationFinish,
-    SlotRunFinish,
-    QueueAdded,
-    QueueClaimed,
-    QueueRenewed,
-    QueueReleased,
-    QueueClosed,
-    QueueReopened,
-    QueueLinked,
-    QueueUnlinked,
+// A run of a loop and its iterations: started, reviewed, refused, ended; then waves, chains, slots and the queue.
+system_events! {
+    #[derive(serde::Serialize, serde::Deserialize)]
+    LoopStart = "loop.start" {
+        max_iterations: u64,
+        /// The text in an agent's output that completes the run.
+        completion_promise: String,
+        completion_event: String,
+        /// How many iterations lie between two metareviews.
+        review_every: u64,
+        objective: String,
+        /// Absent for the project's own loop.
+        preset: Option<String>,
+        /// Where the files of the preset are, unless the run has its own copy.
+        preset_dir: Option<String>,
+        /// The run that this one is a branch of.
+        parent: Option<String>,
+        /// The event that routes the first iteration of a branch.
+        opening_event: Option<String>,
+    }
+
+    LoopResume = "loop.resume" {
+        /// The last completed iteration.
+        resumed_from_iteration: u64,
+        /// Empty where the run had not ended.
+        previous_stop_reason: Word<StopReason>,
+    }
+
+    /// The run reached its goal.
+    LoopComplete = "loop.complete" {
+        reason: Word<StopReason>,
+    }
+
+    /// The run ended without reaching its goal.
+    LoopStop = "loop.stop" {
+        reason: Word<StopReason>,
+        /// With `max_iterations`, as the next two.
+        completed_iterations: Option<u64>,
+        stopped_before_iteration: Option<u64>,
+        max_iterations: Option<u64>,
+        /// With a failing backend, as the next two.
+        iteration: Option<u64>,
+        output_tail: Option<String>,
+        detail: Option<String>,
+    }
+
+    IterationStart<'a> = "iteration.start" {
+        /// The event that routes the iteration.
+        recent_event: String,
+        suggested_roles: String,
+        /// What those roles may emit.
+        allowed_events: String,
+        /// What the prompt says about a refused event.
+        backpressure: String,
+        prompt: Text<'a>,
+    }
+
+    IterationFinish<'a> = "iteration.finish" {
+        exit_code: ExitCode,
+        timed_out: Option<bool>,
+        elapsed_s: Option<Amount>,
+        output: Text<'a>,
+        /// Written where the output contains the completion promise and is too long for a reader to look.
+        promised: Option<bool>,
+        /// Written where it failed because the harness was asked to stop.
+        interrupted: Option<bool>,
+        /// Why the agent failed.
+        detail: Option<String>,
+    }
+
+    BackendStart = "backend.start" {
+        backend_kind: Word<BackendKind>,
+        command: String,
+        prompt_mode: String,
+        timeout_ms: u64,
+        /// Why the prompt is not delivered in the configured mode.
+        prompt_detour: Option<String>,
+    }
+
+    BackendFinish<'a> = "backend.finish" {
+        exit_code: ExitCode,
+        timed_out: bool,
+        output: Text<'a>,
+        /// Written where it failed because the harness was asked to stop.
+        interrupted: Option<bool>,
+        /// Why the agent failed.
+        detail: Option<String>,
+    }
+
+    /// What a turn cost, where the client reports it.
+    BackendUsage = "backend.usage" {
+        input_tokens: Amount,
+        output_tokens: Amount,
+        cache_read_tokens: Amount,
+        cache_write_tokens: Amount,
+        total_tokens: Amount,
+        cost_usd: Option<Dollars>,
+        /// Written where the cost is computed from a table of prices.
+        estimated: Option<bool>,
+        model: Option<String>,
+        /// The roles of the iteration, or the phase of the slot.
+        role: Option<String>,
+        /// How often the model was asked.
+        turns: Option<u64>,
+        /// With which the client can resume the conversation.
+        session_id: Option<String>,
+    }
+
+    /// A turn waits because its client is unavailable.
+    BackendParked = "backend.parked" {
+        client: String,
+        class: Word<ErrorClass>,
+        detail: String,
+        wait_ms: u64,
+        /// When the client is asked again.
+        until: String,
+    }
+
+    /// A turn that waited begins again.
+    BackendResumed = "backend.resumed" {
+        client: String,
+        /// Since the turn began.
+        waited_ms: u64,
+    }
+
+    ReviewStart<'a> = "review.start" {
+        /// The contract, such as `metareview`.
+        kind: String,
+        backend_kind: Word<BackendKind>,
+        command: String,
+        prompt_mode: String,
+        prompt: Text<'a>,
+        timeout_ms: u64,
+        /// The layers of the sandbox, such as `landlock abi 6, overlay`.
+        enforcement: Option<String>,
+    }
+
+    ReviewFinish<'a> = "review.finish" {
+        kind: String,
+        exit_code: ExitCode,
+        timed_out: bool,
+        output: Text<'a>,
+        /// The allowed changes, as a unified diff.
+        diff: Option<Text<'a>>,
+        /// Written where it failed because the harness was asked to stop.
+        interrupted: Option<bool>,
+        /// Why the agent failed.
+        detail: Option<String>,
+    }
+
+    /// A reviewer changed what it may not change.
+    ReviewViolation = "review.violation" {
+        kind: String,
+        /// Relative to the project.
+        path: String,
+        what: String,
+        outcome: Word<ViolationOutcome>,
+        /// How many changes below this path are part of the violation.
+        beneath: Option<u64>,
+    }
+
+    /// A user reverted the changes of a metareview.
+    LoopReverted = "loop.reverted" {
+        /// The iteration that the review preceded.
+        review: Option<u64>,
+        files: String,
+    }
+
+    /// An event of an agent was refused.
+    #[derive(serde::Serialize, serde::Deserialize)]
+    EventInvalid = "event.invalid" {
+        /// The event that routed the iteration.
+        recent_event: String,
+        /// The refused topic.
+        emitted: String,
+        suggested_roles: String,
+        allowed_events: String,
+        /// Absent where the event was not in the list of allowed ones.
+        reason: Option<String>,
+    }
+
+    /// A writer ended a line that another writer left torn.
+    JournalRepaired = "journal.repaired" {
+        /// Where the torn line begins.
+        offset: u64,
+        /// Its length.
+        bytes: u64,
+    }
+
+    WaveStart = "wave.start" {
+        wave_id: String,
+        /// The event that requested the wave.
+        trigger_topic: String,
+        branch_count: u64,
+        /// The event that routed the parent.
+        opening_recent_event: String,
+        opening_roles: String,
+        opening_events: String,
+        /// A list item per branch.
+        objectives: String,
+        /// The commit that branches begin at, where each has a worktree.
+        base: Option<String>,
+    }
+
+    WaveBranchStart = "wave.branch.start" {
+        wave_id: String,
+        branch_id: String,
+        objective: String,
+        routing_event: String,
+        branch_roles: String,
+        branch_events: String,
+    }
+
+    WaveBranchFinish<'a> = "wave.branch.finish" {
+        wave_id: String,
+        branch_id: String,
+        stop_reason: Word<StopReason>,
+        elapsed_ms: Option<u64>,
+        /// The git tree object of the branch's worktree; nothing else is merged.
+        tree: Option<String>,
+        output: Text<'a>,
+        /// Why its agent failed.
+        detail: Option<String>,
+    }
+
+    /// The work in the worktree of a branch was merged back, or was not.
+    WaveBranchMerge = "wave.branch.merge" {
+        wave_id: String,
+        branch_id: String,
+        outcome: Word<MergeOutcome>,
+        /// The git branch that has its commits, as long as it exists.
+        branch: String,
+        /// The commit from which they are reachable, or the last of them.
+        commit: String,
+        /// The git tree object that was merged, or that is on the branch.
+        tree: Option<String>,
+        /// The conflicting files.
+        files: String,
+        detail: Option<String>,
+    }
+
+    WaveJoinStart = "wave.join.start" {
+        wave_id: String,
+        trigger_topic: String,
+        branch_count: u64,
+        /// The time of the slowest branch.
+        elapsed_ms: Option<u64>,
+        /// As `branch-1:max_iterations,branch-2:backend_failed`.
+        branch_outcomes: String,
+    }
+
+    WaveJoinFinish = "wave.join.finish" {
+        wave_id: String,
+        trigger_topic: String,
+        /// The event that the harness emits for the join.
+        joined_topic: String,
+        /// `opening_context` or `joined_event`.
+        routing_basis: String,
+        /// The event that routes the parent.
+        resume_recent_event: String,
+        resume_roles: String,
+        resume_events: String,
+        /// The time of the join itself.
+        elapsed_ms: u64,
+    }
+
+    WaveTimeout = "wave.timeout" {
+        wave_id: String,
+        timed_out_branches: String,
+    }
+
+    WaveFailed = "wave.failed" {
+        wave_id: String,
+        failed_branches: String,
+    }
+
+    /// A requested wave was refused.
+    WaveInvalid = "wave.invalid" {
+        trigger_topic: String,
+        reason: String,
+        /// The open wave, if there is one.
+        active_wave_id: String,
+        opening_recent_event: String,
+    }
+
+    ChainStart = "chain.start" {
+        name: String,
+        /// Presets, separated by commas.
+        steps: String,
+        step_count: u64,
+        objective: Option<String>,
+        /// The run that requested the chain.
+        parent_id: Option<String>,
+    }
+
+    ChainResume = "chain.resume" {
+        resumed_from_step: u64,
+        /// Empty where the chain had not ended.
+        previous_outcome: Word<ChainOutcome>,
+        /// How long that step had run when it was interrupted, by the last record of its run.
+        elapsed_ms: Option<u64>,
+    }
+
+    ChainStepStart = "chain.step.start" {
+        step: u64,
+        preset: String,
+        preset_dir: String,
+        work_dir: String,
+        run_id: Option<String>,
+    }
+
+    ChainStepFinish = "chain.step.finish" {
+        step: u64,
+        preset: String,
+        stop_reason: Word<StopReason>,
+        elapsed_ms: Option<u64>,
+        /// Why the step could not begin, or why its agent failed.
+        detail: Option<String>,
+        /// The changed files, one per line, where they are known.
+        files: Option<String>,
+    }
+
+    ChainComplete = "chain.complete" {
+        name: String,
+        steps_completed: u64,
+        outcome: Word<ChainOutcome>,
+    }
+
+    /// The harness granted a chain that an agent requested; a record of the run that requested it.
+    #[derive(serde::Serialize, serde::Deserialize)]
+    ChainSpawned = "chain.spawn" {
+        chain_id: String,
+        parent_id: String,
+        /// As requested, separated by commas.
+        steps: String,
+        justification: String,
+    }
+
+    /// A granted chain ended, and the run that requested it continues.
+    ChainSpawnFinish<'a> = "chain.spawn.finish" {
+        chain_id: String,
+        outcome: Word<ChainOutcome>,
+        steps_completed: u64,
+        /// The reports of its steps.
+        output: Text<'a>,
+    }
+
+    /// A requested chain was refused.
+    ChainInvalid = "chain.invalid" {
+        trigger_topic: String,
+        /// One word.
+        reason: String,
+        /// The limit that the chain would exceed.
+        limit: Option<u64>,
+        /// The reason as the agent reads it.
+        detail: String,
+    }
+
+    SlotRunStart = "slot.run.start" {
+        /// The maximum; 0 for no limit.
+        iterations: u64,
+        parallel_agents: u64,
+        review: bool,
+        max_fix_attempts: u64,
+        source: Word<ItemSource>,
+        isolation: Word<Isolation>,
+        /// The text in an agent's output after which no further iteration begins.
+        stop_marker: String,
+        /// What the queue held when the run began: how many tasks the built-in queue had, or the time for
+        /// other sources. Items beyond it are new.
+        queue_mark: Option<String>,
+    }
+
+    /// The prompts that the run uses from here on, whatever their files say later.
+    SlotRunPrompts = "slot.run.prompts" {
+        developer_prompt: String,
+        reviewer_prompt: Option<String>,
+    }
+
+    SlotRunResume = "slot.run.resume" {
+        /// The last iteration that began.
+        resumed_from_iteration: u64,
+    }
+
+    SlotStart = "slot.start" {
+        /// Counted from 1.
+        slot: u64,
+        /// The item that the harness claimed; empty where the queue had none.
+        item_id: String,
+        title: String,
+        /// The owner of the claim.
+        actor: String,
+        /// The commit that changes are compared with; empty outside of git.
+        base: String,
+        /// Empty in the shared worktree.
+        branch: String,
+        /// The working directory.
+        tree: String,
+    }
+
+    SlotPhase = "slot.phase" {
+        slot: u64,
+        item_id: String,
+        phase: Word<Phase>,
+        /// The review, counted from 0, or the fix, counted from 1; 0 otherwise.
+        attempt: u64,
+    }
+
+    SlotImplement<'a> = "slot.implement" {
+        slot: u64,
+        item_id: String,
+        exit_code: ExitCode,
+        timed_out: bool,
+        elapsed_ms: u64,
+        picked: Picked,
+        /// Why the agent failed.
+        reason: Option<String>,
+        /// Written where the output contains the stop marker.
+        stop_marker: Option<bool>,
+        /// Since the slot began.
+        changes: Option<Word<Changes>>,
+        /// Shortened.
+        output: Option<Text<'a>>,
+    }
+
+    SlotReview<'a> = "slot.review" {
+        slot: u64,
+        item_id: String,
+        /// Counted from 0.
+        attempt: u64,
+        verdict: Word<Verdict>,
+        follow_up_prompt: String,
+        /// Why the reviewer gave no verdict.
+        reason: String,
+        elapsed_ms: u64,
+        exit_code: Option<ExitCode>,
+        enforcement: Option<Word<HeldBy>>,
+        /// As the reviewer was told. A `pass` of an empty change set means that no change was needed.
+        changes: Option<Word<Changes>>,
+        /// The git tree object that was reviewed; nothing else is merged.
+        tree: Option<String>,
+        /// Shortened.
+        output: Option<Text<'a>>,
+    }
+
+    SlotFix<'a> = "slot.fix" {
+        slot: u64,
+        item_id: String,
+        /// Counted from 1.
+        attempt: u64,
+        exit_code: ExitCode,
+        timed_out: bool,
+        elapsed_ms: u64,
+        /// Why the agent failed.
+        reason: Option<String>,
+        /// Written where the output contains the stop marker.
+        stop_marker: Option<bool>,
+        /// Shortened.
+        output: Option<Text<'a>>,
+    }
+
+    SlotMerge = "slot.merge" {
+        slot: u64,
+        item_id: String,
+        outcome: Word<MergeOutcome>,
+        commit: String,
+        /// The git tree object that was merged.
+        tree: Option<String>,
+        /// The conflicting files, separated by commas.
+        files: String,
+        detail: Option<String>,
+    }
+
+    SlotFinish = "slot.finish" {
+        slot: u64,
+        item_id: String,
+        outcome: Word<SlotOutcome>,
+        reason: String,
+    }
+
+    SlotsIterationFinish = "slots.iteration.finish" {
+        passed: u64,
+        /// An iteration with one of these has failed.
+        failed: u64,
+        /// As `t-1=passed,t-2=drift`.
+        items: String,
+    }
+
+    SlotRunFinish = "slot.run.finish" {
+        reason: Word<SlotsEnd>,
+        taken: u64,
+        passed: u64,
+    }
+
+    QueueAdded = "queue.task.added" {
+        task: String,
+        title: String,
+        description: Option<String>,
+        acceptance: Option<String>,
+        /// 0 (most urgent) to 4. A record without it adds nothing.
+        priority: Option<u64>,
+        /// The tasks that must be closed first, separated by commas.
+        after: Option<String>,
+        by: Option<String>,
+    }
+
+    QueueClaimed = "queue.task.claimed" {
+        task: String,
+        owner: String,
+        /// When the claim expires, unless it is renewed.
+        until: String,
+        /// The number of the claim.
+        fence: u64,
+    }
+
+    QueueRenewed = "queue.task.renewed" {
+        task: String,
+        until: String,
+        fence: u64,
+    }
+
+    QueueReleased = "queue.task.released" {
+        task: String,
+        reason: String,
+        by: Option<String>,
+        fence: u64,
+    }
+
+    QueueClosed = "queue.task.closed" {
+        task: String,
+        reason: String,
+        by: Option<String>,
+        /// The number of the claim on it, if it was claimed.
+        fence: Option<u64>,
+    }
+
+    QueueReopened = "queue.task.reopened" {
+        task: String,
+        reason: String,
+        by: Option<String>,
+    }
+
+    QueueLinked = "queue.task.linked" {
+        task: String,
+        after: String,
+    }
+
+    QueueUnlinked = "queue.task.unlinked" {
+        task: String,
+        after: String,
+    }
+}
+
+impl BackendUsage {
+    /// What a turn of a role used; `None` if the client does not report it. `model` is the one that was asked for.
+    pub fn of_answer(answer: &Answer, model: Option<&str>, role: &str) -> Option<BackendUsage> {
+        let usage = answer.usage?;
+        let model = answer.session.model.as_deref().or(model);
+        let cost = usage.cost.unwrap_or_else(|| prices::estimate(&usage, model));
+        Some(BackendUsage {
+            input_tokens: Amount(usage.input),
+            output_tokens: Amount(usage.output),
+            cache_read_tokens: Amount(usage.cache_read),
+            cache_write_tokens: Amount(usage.cache_write),
+            total_tokens: Amount(usage.total),
+            cost_usd: Some(cost),
+            estimated: usage.cost.is_none().then_some(true),
+            model: model.map(str::to_owned),
+            role: Some(role.to_owned()).filter(|role| !role.is_empty()),
+            turns: Some(answer.session.turns).filter(|turns| *turns > 0),
+            session_id: answer.session.id.clone(),
+        })
+    }
 }
 
 impl Glance<'_> {
-    fn agent_event(&self, topic: &str) -> Event<'_> {
-        let topic = Topic::new(topic);
-        match topic.class() {
-            TopicClass::Coordination => {
-                Coordination::read(topic.as_str(), self).map_or(Event::Other, Event::Coordination)
-            }
-            TopicClass::Agent | TopicClass::Reserved => Event::Routing(topic),
+    fn other_event(&self, topic: &str) -> Event<'_> {
+        match Coordination::read(topic, self) {
+            Some(said) => Event::Coordination(said),
+            None if self.has_payload() => Event::Routing(Topic::new(topic)),
+            None => Event::Other,
         }
     }
 }

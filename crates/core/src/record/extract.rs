@@ -19,6 +19,8 @@ pub struct Extract {
     /// The last key, still escaped.
     key: Vec<u8>,
     in_fields: bool,
+    /// Whether the last piece ended with a backslash in a string.
+    is_escaped: bool,
     text: Unescaper,
 }
 
@@ -35,8 +37,6 @@ enum State {
     /// After a colon, or in a list.
     BeforeValue,
     Inside(Role),
-    /// After a backslash in a string.
-    Escape(Role),
     /// Inside the wanted number, `true`, `false` or `null`.
     Literal,
     /// The text was found, or the record ended.
@@ -66,6 +66,7 @@ impl Extract {
             open: Vec::new(),
             key: Vec::new(),
             in_fields: false,
+            is_escaped: false,
             text: Unescaper::default(),
         }
     }
@@ -76,7 +77,6 @@ impl Extract {
         while !piece.is_empty() && self.state != State::Over {
             let taken = match self.state {
                 State::Inside(role) => self.inside(role, piece, out),
-                State::Escape(role) => self.escape(role, piece[0], out),
                 State::Literal => self.literal(piece, out),
                 _ => self.between(piece[0], out),
             };
@@ -141,38 +141,30 @@ impl Extract {
     }
 
     fn inside(&mut self, role: Role, piece: &[u8], out: &mut String) -> usize {
-        let end = memchr::memchr2(b'"', b'\\', piece);
-        let plain = end.unwrap_or(piece.len());
-        self.take(role, &piece[..plain], out);
-        match end.map(|at| piece[at]) {
-            Some(b'"') => {
-                self.state = match role {
-                    Role::Wanted => State::Over,
-                    Role::Key | Role::Other => State::BeforeKey,
-                };
-                plain + 1
+        let mut end = usize::from(self.is_escaped);
+        while let Some(found) = memchr::memchr2(b'"', b'\\', piece.get(end..).unwrap_or_default()) {
+            end += found;
+            if piece[end] == b'"' {
+                break;
             }
-            Some(_) => {
-                self.state = State::Escape(role);
-                plain + 1
-            }
-            None => plain,
+            // An escaped quote does not end the string.
+            end += 2;
         }
-    }
-
-    /// An escaped quote does not end the string.
-    fn escape(&mut self, role: Role, byte: u8, out: &mut String) -> usize {
-        self.take(role, &[b'\\', byte], out);
-        self.state = State::Inside(role);
-        1
-    }
-
-    fn take(&mut self, role: Role, bytes: &[u8], out: &mut String) {
+        let is_closed = piece.get(end) == Some(&b'"');
+        self.is_escaped = end > piece.len();
+        if !is_closed {
+            end = piece.len();
+        }
         match role {
-            Role::Key if self.key.len() < LONGEST_KEY => self.key.extend_from_slice(bytes),
-            Role::Wanted => self.text.push(bytes, out),
+            Role::Key if self.key.len() < LONGEST_KEY => self.key.extend_from_slice(&piece[..end]),
+            Role::Wanted => self.text.push(&piece[..end], out),
             Role::Key | Role::Other => {}
         }
+        if is_closed {
+            let is_found = role == Role::Wanted;
+            self.state = if is_found { State::Over } else { State::BeforeKey };
+        }
+        end + usize::from(is_closed)
     }
 
     /// Numbers and flags read as text, `null` as no text.

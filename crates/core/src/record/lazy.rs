@@ -1,10 +1,10 @@
-//! A record that is parsed lazily.
+//! A record that is parsed lazily: fields and long texts are unescaped when they are read.
 
 use std::borrow::Cow;
+use std::fmt;
 
-use super::scan::{Scan, pairs, scan};
-use super::text::Field;
-use super::{BadLine, Body, Record, parse};
+use super::scan::{Scalar, Scan, pairs, scan};
+use super::{BadLine, Body, Record, Value, parse};
 use crate::json::{mend_surrogates, unescape};
 
 /// One record, parsed lazily: views that fold a gigabyte read it this way. Unlike [`parse`], it
@@ -35,6 +35,19 @@ impl<'a> Glance<'a> {
                 parse(&mended).map(|record| Glance(Seen::Parsed(Box::new(record)))).map_err(|_| bad)
             }
             Err(bad) => Err(bad),
+        }
+    }
+
+    /// A text that may be missing. Inlined, because views read a gigabyte of records with it.
+    #[inline(always)]
+    fn text<'s>(
+        &'s self,
+        scanned: impl FnOnce(&Scan<'a>) -> Option<&'a [u8]>,
+        parsed: impl FnOnce(&'s Record) -> Option<&'s str>,
+    ) -> Option<Cow<'s, str>> {
+        match &self.0 {
+            Seen::Scanned(scan) => scanned(scan).map(unescape),
+            Seen::Parsed(record) => parsed(record).map(Cow::Borrowed),
         }
     }
 
@@ -93,42 +106,104 @@ impl<'a> Glance<'a> {
     pub fn has_payload(&self) -> bool {
         match &self.0 {
             Seen::Scanned(scan) => scan.payload.is_some(),
-            Seen::Parsed(record) => matches!(record.body, Body::Agent { .. }),
+            Seen::Parsed(record) => record.body.agent().is_some(),
         }
     }
 
     pub fn payload(&self) -> Option<Cow<'_, str>> {
-        match &self.0 {
-            Seen::Scanned(scan) => scan.payload.map(unescape),
-            Seen::Parsed(record) => match &record.body {
-                Body::Agent { payload, .. } => Some(Cow::Borrowed(payload)),
-                Body::System(_) => None,
-            },
-        }
+        self.text(|scan| scan.payload, |record| Some(record.body.agent()?.0))
     }
 
     pub fn source(&self) -> Option<Cow<'_, str>> {
-        match &self.0 {
-            Seen::Scanned(scan) => scan.payload.map(|_| unescape(scan.source.unwrap_or_default())),
-            Seen::Parsed(record) => match &record.body {
-                Body::Agent { source, .. } => Some(Cow::Borrowed(source)),
-                Body::System(_) => None,
-            },
-        }
+        let scanned = |scan: &Scan<'a>| scan.payload.and(scan.source.or(Some(&[])));
+        self.text(scanned, |record| Some(record.body.agent()?.1))
     }
 
     pub fn ts(&self) -> Option<Cow<'_, str>> {
-        match &self.0 {
-            Seen::Scanned(scan) => scan.ts.map(unescape),
-            Seen::Parsed(record) => record.ts.as_deref().map(Cow::Borrowed),
-        }
+        self.text(|scan| scan.ts, |record| record.ts.as_deref())
     }
 
     pub fn seal(&self) -> Option<Cow<'_, str>> {
-        match &self.0 {
-            Seen::Scanned(scan) => scan.seal.map(unescape),
-            Seen::Parsed(record) => record.seal.as_deref().map(Cow::Borrowed),
+        self.text(|scan| scan.seal, |record| record.seal.as_deref())
+    }
+}
+
+/// A field of a system record.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Field<'a> {
+    /// Still escaped.
+    Scanned(Scalar<'a>),
+    Parsed(&'a Value),
+}
+
+impl<'a> Field<'a> {
+    /// The value as text: `"0"` and `0` both read as `0`; `None` for `null` and for structures.
+    pub(super) fn text(self) -> Option<Cow<'a, str>> {
+        match self {
+            Field::Scanned(Scalar::Text(raw)) => Some(unescape(raw)),
+            Field::Scanned(Scalar::Literal(b"null")) => None,
+            Field::Scanned(Scalar::Literal(raw)) => Some(String::from_utf8_lossy(raw)),
+            Field::Parsed(Value::Text(text)) => Some(Cow::Borrowed(text)),
+            Field::Parsed(value) => value.to_text().map(Cow::Owned),
         }
+    }
+
+    pub(super) fn long_text(self) -> Option<Text<'a>> {
+        match self {
+            Field::Scanned(Scalar::Text(raw)) => Some(Text(Held::Escaped(raw))),
+            field => field.text().map(|text| Text(Held::Plain(text))),
+        }
+    }
+}
+
+/// A text that may be long, such as an output. One of a record is unescaped when it is read.
+#[derive(Clone)]
+pub struct Text<'a>(Held<'a>);
+
+#[derive(Clone)]
+enum Held<'a> {
+    Plain(Cow<'a, str>),
+    Escaped(&'a [u8]),
+}
+
+impl Text<'_> {
+    pub fn read(&self) -> Cow<'_, str> {
+        match &self.0 {
+            Held::Plain(text) => Cow::Borrowed(text),
+            Held::Escaped(raw) => unescape(raw),
+        }
+    }
+}
+
+impl From<String> for Text<'_> {
+    fn from(text: String) -> Self {
+        Text(Held::Plain(Cow::Owned(text)))
+    }
+}
+
+impl<'a> From<&'a str> for Text<'a> {
+    fn from(text: &'a str) -> Self {
+        Text(Held::Plain(Cow::Borrowed(text)))
+    }
+}
+
+impl Default for Text<'_> {
+    fn default() -> Self {
+        Text::from("")
+    }
+}
+
+impl PartialEq for Text<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.read() == other.read()
+    }
+}
+
+impl Eq for Text<'_> {}
+
+impl fmt::Debug for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.read().fmt(f)
     }
 }
 

@@ -31,7 +31,7 @@ pub enum BadLine {
 pub fn parse(line: &[u8]) -> Result<Record, BadLine> {
     let text =
         std::str::from_utf8(line).map_err(|error| BadLine::NotUtf8 { at: error.valid_up_to() })?;
-    match Value::parse(text).map_err(not_json)? {
+    match Value::parse(text)? {
         Value::Object(object) => from_object(object),
         Value::Null => Err(BadLine::NotAnObject("null")),
         Value::Flag(_) => Err(BadLine::NotAnObject("true or false")),
@@ -41,20 +41,20 @@ pub fn parse(line: &[u8]) -> Result<Record, BadLine> {
     }
 }
 
-fn not_json(error: serde_json::Error) -> BadLine {
-    use serde_json::error::Category;
-
-    // serde_json ends its messages with the position, which is reported in bytes here. A line has no
-    // newline in it, so the column is the byte.
-    let at = error.column();
-    let mut reason = error.to_string();
-    if let Some(end) = reason.rfind(" at line ") {
-        reason.truncate(end);
-    }
-    match error.classify() {
-        Category::Eof => BadLine::Torn,
-        Category::Data => BadLine::Ambiguous(reason),
-        Category::Syntax | Category::Io => BadLine::NotJson { reason, at },
+impl BadLine {
+    /// An error in a value that begins at this byte of the line.
+    pub(super) fn not_json(error: &serde_json::Error, begin: usize) -> BadLine {
+        // serde_json ends its messages with the position, which is reported in bytes here. A line has no
+        // newline in it, so the column is the byte.
+        let at = begin + error.column();
+        let mut reason = error.to_string();
+        if let Some(end) = reason.rfind(" at line ") {
+            reason.truncate(end);
+        }
+        match error.is_eof() {
+            true => BadLine::Torn,
+            false => BadLine::NotJson { reason, at },
+        }
     }
 }
 
@@ -70,13 +70,15 @@ fn from_object(object: Object) -> Result<Record, BadLine> {
             ("topic", Value::Text(text)) => topic = Some(text),
             ("topic", _) => return Err(BadLine::NotText("topic")),
             ("iteration", Value::Text(text)) => iteration = Some(text),
-            ("iteration", Value::Number(number)) => iteration = Some(number.to_string()),
+            ("iteration", Value::Number(number)) => iteration = Some(number),
             ("fields", Value::Object(pairs)) => fields = Some(pairs),
             ("payload", Value::Text(text)) => payload = Some(text),
             ("source", Value::Text(text)) => source = Some(text),
             ("ts", Value::Text(text)) => ts = Some(text),
             ("seal", Value::Text(text)) => seal = Some(text),
-            ("v", Value::Number(number)) if number.as_u64().is_some() => version = number.as_u64(),
+            ("v", Value::Number(number)) if number.parse::<u64>().is_ok() => {
+                version = number.parse().ok();
+            }
             (_, value) => extra.push((key, value)),
         }
     }
@@ -100,115 +102,83 @@ fn from_object(object: Object) -> Result<Record, BadLine> {
     })
 }
 
-/// The text of a record to which more is added while it is written, because it is too long for
-/// memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hole {
-    /// Of an agent's record.
-    Payload,
-    /// The field `output` of a system record.
-    Output,
-}
-
-impl Hole {
-    fn field(self) -> Option<&'static str> {
-        match self {
-            Hole::Payload => None,
-            Hole::Output => Some("output"),
-        }
-    }
-}
-
 pub fn print(record: &Record, out: &mut Vec<u8>) {
-    print_with(record, None, out);
+    print_with(record, out);
 }
 
-/// Prints a record in two parts, between which more (escaped) text of the hole belongs. Without
-/// such a text the second part is empty.
-pub fn print_around(record: &Record, hole: Hole) -> (Vec<u8>, Vec<u8>) {
+/// Prints a record in two parts, between which more (escaped) text belongs that is too long for memory:
+/// of the payload of an agent's record, or of the field `output` of a system record. Without such a text
+/// the second part is empty.
+pub fn print_around(record: &Record) -> (Vec<u8>, Vec<u8>) {
     let mut before = Vec::new();
-    let at = print_with(record, Some(hole), &mut before);
+    let at = print_with(record, &mut before);
     let after = at.map(|at| before.split_off(at)).unwrap_or_default();
     (before, after)
 }
 
-/// Returns where the text of the hole ends.
-fn print_with(record: &Record, hole: Option<Hole>, out: &mut Vec<u8>) -> Option<usize> {
+/// Returns where the text ends to which more can be added.
+fn print_with(record: &Record, out: &mut Vec<u8>) -> Option<usize> {
     let mut end_of_text = None;
     // A known key of an unexpected type is among the extra ones; it must not be printed twice.
     let is_extra = |name: &str| record.extra.iter().any(|(key, _)| key == name);
+    let print_member = |name: &str, text: &str, out: &mut Vec<u8>| {
+        if !is_extra(name) {
+            print_key(name, out);
+            print_text(text, out);
+        }
+    };
     out.extend_from_slice(b"{\"run\": ");
     print_text(&record.run, out);
-    if !is_extra("iteration") {
-        out.extend_from_slice(b", \"iteration\": ");
-        print_text(&record.iteration, out);
-    }
-    out.extend_from_slice(b", \"topic\": ");
-    print_text(record.topic.as_str(), out);
+    print_member("iteration", &record.iteration, out);
+    print_member("topic", record.topic.as_str(), out);
     match &record.body {
         Body::System(_) if is_extra("fields") => {}
         Body::System(fields) => {
-            out.extend_from_slice(b", \"fields\": {");
+            print_key("fields", out);
+            out.push(b'{');
             for (index, (key, value)) in fields.iter().enumerate() {
-                separate(index, out);
-                print_field(index, key, value, out);
-                let is_hole = hole.and_then(Hole::field) == Some(key.as_str());
-                if is_hole && matches!(value, Value::Text(_)) {
+                match (index, key.as_str()) {
+                    // Without a space, so that `{"run": "` only ever begins a record.
+                    (0, "run") => out.extend_from_slice(b"\"run\":"),
+                    (0, key) => {
+                        print_text(key, out);
+                        out.extend_from_slice(b": ");
+                    }
+                    (_, key) => print_key(key, out),
+                }
+                value.print(out);
+                if key == "output" && matches!(value, Value::Text(_)) {
                     end_of_text = Some(out.len() - 1);
                 }
             }
             out.push(b'}');
         }
         Body::Agent { payload, source } => {
-            out.extend_from_slice(b", \"payload\": ");
-            print_text(payload, out);
-            if hole == Some(Hole::Payload) {
-                end_of_text = Some(out.len() - 1);
-            }
-            if !is_extra("source") {
-                out.extend_from_slice(b", \"source\": ");
-                print_text(source, out);
-            }
+            print_member("payload", payload, out);
+            end_of_text = Some(out.len() - 1);
+            print_member("source", source, out);
         }
     }
     for (key, value) in &record.extra {
-        separate(1, out);
-        print_pair(key, value, out);
+        print_key(key, out);
+        value.print(out);
     }
     if let Some(ts) = &record.ts {
-        out.extend_from_slice(b", \"ts\": ");
-        print_text(ts, out);
+        print_member("ts", ts, out);
     }
     if let Some(version) = record.version {
         out.extend_from_slice(format!(", \"v\": {version}").as_bytes());
     }
     if let Some(seal) = &record.seal {
-        out.extend_from_slice(b", \"seal\": ");
-        print_text(seal, out);
+        print_member("seal", seal, out);
     }
     out.extend_from_slice(b"}\n");
     end_of_text
 }
 
-fn separate(index: usize, out: &mut Vec<u8>) {
-    if index > 0 {
-        out.extend_from_slice(b", ");
-    }
-}
-
-/// Prints a field. A first field `run` has no space after its key, so that `{"run": "` only ever
-/// begins a record.
-fn print_field(index: usize, key: &str, value: &Value, out: &mut Vec<u8>) {
-    if index == 0 && key == "run" {
-        out.extend_from_slice(b"\"run\":");
-        value.print(out);
-    } else {
-        print_pair(key, value, out);
-    }
-}
-
-fn print_pair(key: &str, value: &Value, out: &mut Vec<u8>) {
+/// Prints the key of a pair that is not the first.
+fn print_key(key: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(b", ");
     print_text(key, out);
     out.extend_from_slice(b": ");
-    value.print(out);
 }

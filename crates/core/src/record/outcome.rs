@@ -13,36 +13,21 @@ words! {
         Interrupted = "interrupted",
         CannotBegin = "cannot_begin",
     }
-}
 
-impl Word<StopReason> {
-    /// Whether a run that is a part of a wave or a chain did its part: it reached its goal or its
-    /// limit.
-    pub fn is_success(&self) -> bool {
-        use StopReason::{CompletionEvent, CompletionPromise, MaxIterations};
-        matches!(self.known(), Some(MaxIterations | CompletionEvent | CompletionPromise))
-    }
-}
-
-words! {
     /// How a chain ended.
     ChainOutcome {
         AllStepsComplete = "all_steps_complete",
         StepFailed = "step_failed",
         BudgetExceeded = "budget_exceeded",
     }
-}
 
-words! {
     Phase {
         Implement = "implement",
         Review = "review",
         Fix = "fix",
         Merge = "merge",
     }
-}
 
-words! {
     /// Changes in the working directory of a slot since the slot began.
     #[derive(Default)]
     Changes {
@@ -53,9 +38,7 @@ words! {
         #[default]
         Unknown = "unknown",
     }
-}
 
-words! {
     /// How a slot ended.
     SlotOutcome {
         Passed = "passed",
@@ -69,9 +52,7 @@ words! {
         /// The queue had no item, or the implementer reported that there is nothing to do.
         NoItem = "no_item",
     }
-}
 
-words! {
     /// What kept a reviewer from changing the worktree.
     HeldBy {
         /// A view of the worktree that is discarded with everything written to it.
@@ -82,9 +63,7 @@ words! {
         Snapshot = "snapshot",
         Nothing = "nothing",
     }
-}
 
-words! {
     /// What happened to a change that a reviewer may not make.
     ViolationOutcome {
         /// It never reached the project.
@@ -96,15 +75,24 @@ words! {
         /// The record stands for the violations beyond the ones that are recorded one by one.
         NotListed = "not told one by one",
     }
-}
 
-words! {
     /// Why a run over a queue ended.
     SlotsEnd {
         Iterations = "iterations",
         StopMarker = "stop_marker",
         NoItems = "no_items",
         MaxItems = "max_items",
+        /// It was asked to stop, and can be resumed.
+        Interrupted = "interrupted",
+    }
+}
+
+impl Word<StopReason> {
+    /// Whether a run that is a part of a wave or a chain did its part: it reached its goal or its
+    /// limit.
+    pub fn is_success(&self) -> bool {
+        use StopReason::{CompletionEvent, CompletionPromise, MaxIterations};
+        matches!(self.known(), Some(MaxIterations | CompletionEvent | CompletionPromise))
     }
 }
 

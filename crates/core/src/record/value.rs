@@ -1,17 +1,23 @@
 //! The JSON values of records.
 
-use std::fmt;
+use std::collections::HashSet;
 
-use super::number::{Number, TakenOut};
-use crate::json::escape;
-use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::BadLine;
+use crate::json::{each_pair, escape};
+
+/// The deepest nesting of values.
+const DEEPEST: usize = 127;
 
 /// A JSON value. Objects keep their order and have no duplicate keys.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Null,
     Flag(bool),
-    Number(Number),
+    /// As written: JSON limits neither the size nor the precision of a number, but most types do, and
+    /// `1.50` and `1.5` are different.
+    Number(String),
     Text(String),
     List(Vec<Value>),
     Object(Object),
@@ -23,36 +29,58 @@ impl Value {
     /// Text, and numbers and flags as text: `"exit_code": "0"` and `"exit_code": 0` mean the same.
     pub fn to_text(&self) -> Option<String> {
         match self {
-            Value::Text(text) => Some(text.clone()),
-            Value::Number(number) => Some(number.to_string()),
+            Value::Text(text) | Value::Number(text) => Some(text.clone()),
             Value::Flag(flag) => Some(flag.to_string()),
             Value::Null | Value::List(_) | Value::Object(_) => None,
         }
     }
 
-    /// Parses one JSON value; numbers stay as they are written.
-    pub(super) fn parse(text: &str) -> Result<Value, serde_json::Error> {
-        let taken = TakenOut::of(text);
-        let parsed = serde_json::from_str::<Value>(&taken.text);
-        match parsed.ok().and_then(|value| value.with_numbers(&taken)) {
-            Some(value) => Ok(value),
-            // Parsed again for the position of the error.
-            None => serde_json::from_str(text),
+    /// Parses one JSON value.
+    pub(super) fn parse(line: &str) -> Result<Value, BadLine> {
+        let text = line.trim_matches([' ', '\t', '\r', '\n']);
+        // The grammar of an object is checked while it is read.
+        if !text.starts_with('{') {
+            let check: Result<&RawValue, _> = serde_json::from_str(text);
+            check.map_err(|error| BadLine::not_json(&error, 0))?;
         }
+        Value::read(text, line, DEEPEST)
     }
 
-    /// Replaces the indexes of numbers by the numbers.
-    fn with_numbers(self, taken: &TakenOut<'_>) -> Option<Value> {
-        Some(match self {
-            Value::Number(index) => Value::Number(taken.number(&index)?),
-            Value::List(items) => Value::List(
-                items.into_iter().map(|item| item.with_numbers(taken)).collect::<Option<_>>()?,
-            ),
-            Value::Object(pairs) => {
-                let pair = |(key, value): (String, Value)| Some((key, value.with_numbers(taken)?));
-                Value::Object(pairs.into_iter().map(pair).collect::<Option<_>>()?)
+    /// Reads a value of a line.
+    fn read(text: &str, line: &str, depth: usize) -> Result<Value, BadLine> {
+        let at = text.as_ptr().addr() - line.as_ptr().addr();
+        let bad = |error| BadLine::not_json(&error, at);
+        Ok(match text.as_bytes().first() {
+            Some(b'n') => Value::Null,
+            Some(b't' | b'f') => Value::Flag(text == "true"),
+            Some(b'"') if !text.contains('\\') => Value::Text(text[1..text.len() - 1].to_owned()),
+            Some(b'"') => Value::Text(serde_json::from_str(text).map_err(bad)?),
+            Some(b'[' | b'{') if depth == 0 => {
+                return Err(BadLine::NotJson { reason: "recursion limit exceeded".to_owned(), at });
             }
-            Value::Null | Value::Flag(_) | Value::Text(_) => self,
+            Some(b'[') => {
+                let items: Vec<&RawValue> = serde_json::from_str(text).map_err(bad)?;
+                let read = |item: &RawValue| Value::read(item.get(), line, depth - 1);
+                Value::List(items.into_iter().map(read).collect::<Result<_, _>>()?)
+            }
+            Some(b'{') => {
+                let mut pairs = Vec::new();
+                let mut parser = serde_json::Deserializer::from_str(text);
+                each_pair(&mut parser, |key, value| pairs.push((key.get(), value.get())))
+                    .and_then(|()| parser.end())
+                    .map_err(bad)?;
+                let mut object = Object::with_capacity(pairs.len());
+                let mut keys = HashSet::with_capacity(pairs.len());
+                for (key, value) in pairs {
+                    let Value::Text(key) = Value::read(key, line, depth)? else { continue };
+                    if !keys.insert(key.clone()) {
+                        return Err(BadLine::Ambiguous(format!("duplicate key {key:?}")));
+                    }
+                    object.push((key, Value::read(value, line, depth - 1)?));
+                }
+                Value::Object(object)
+            }
+            _ => Value::Number(text.to_owned()),
         })
     }
 
@@ -60,7 +88,7 @@ impl Value {
         match self {
             Value::Null => out.extend_from_slice(b"null"),
             Value::Flag(flag) => out.extend_from_slice(if *flag { b"true" } else { b"false" }),
-            Value::Number(number) => out.extend_from_slice(number.as_str().as_bytes()),
+            Value::Number(number) => out.extend_from_slice(number.as_bytes()),
             Value::Text(text) => print_text(text, out),
             Value::List(items) => {
                 out.push(b'[');
@@ -93,84 +121,6 @@ pub(super) fn print_text(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     escape(text, out);
     out.push(b'"');
-}
-
-impl From<&str> for Value {
-    fn from(text: &str) -> Self {
-        Value::Text(text.to_owned())
-    }
-}
-
-impl From<String> for Value {
-    fn from(text: String) -> Self {
-        Value::Text(text)
-    }
-}
-
-impl<'de> Deserialize<'de> for Value {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(AnyValue)
-    }
-}
-
-struct AnyValue;
-
-impl<'de> Visitor<'de> for AnyValue {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E>(self, flag: bool) -> Result<Value, E> {
-        Ok(Value::Flag(flag))
-    }
-
-    fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
-        Ok(Value::Number(number.into()))
-    }
-
-    fn visit_i64<E>(self, number: i64) -> Result<Value, E> {
-        Ok(Value::Number(number.into()))
-    }
-
-    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Value, E> {
-        Number::from_f64(number)
-            .map(Value::Number)
-            .ok_or_else(|| E::custom("a number that is not finite"))
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
-        Ok(Value::Text(text.to_owned()))
-    }
-
-    fn visit_string<E>(self, text: String) -> Result<Value, E> {
-        Ok(Value::Text(text))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let mut list = Vec::new();
-        while let Some(item) = items.next_element()? {
-            list.push(item);
-        }
-        Ok(Value::List(list))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut pairs: A) -> Result<Value, A::Error> {
-        let mut object = Object::new();
-        let mut keys = std::collections::HashSet::new();
-        while let Some((key, value)) = pairs.next_entry::<String, Value>()? {
-            if !keys.insert(key.clone()) {
-                return Err(de::Error::custom(format_args!("duplicate key {key:?}")));
-            }
-            object.push((key, value));
-        }
-        Ok(Value::Object(object))
-    }
 }
 
 #[cfg(test)]

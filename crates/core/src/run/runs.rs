@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use super::{Ending, Run, Stage};
-use crate::coordinator::{Fold, Kind, Status, is_slot_topic};
-use crate::record::{ChainComplete, ChainOutcome, Event, Glance, SlotRunFinish};
+use crate::coordinator::{Fold, Kind, Status};
+use crate::record::{ChainComplete, Event, Glance, SlotRunFinish, SlotsEnd};
 use crate::suggest::suggest;
 use crate::view::View;
 
@@ -27,7 +27,7 @@ pub enum SomeRun {
 }
 
 /// A chain or a run of slots, as far as it is listed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherRun {
     pub id: String,
     pub kind: Kind,
@@ -62,7 +62,6 @@ impl Runs {
         self.places.get(id).map(|&place| &self.runs[place])
     }
 
-    /// The run that started last.
     pub fn latest(&self) -> Option<&SomeRun> {
         self.iter().rev().find(|run| run.stands_alone())
     }
@@ -72,16 +71,16 @@ impl Runs {
     pub fn status(&self, run: &SomeRun) -> Option<Status> {
         match run {
             SomeRun::Loop(run) => run.start.as_ref().map(|_| run.status()),
-            SomeRun::Other(other) => match (&other.end, &other.step_run) {
-                (Some((status, _)), _) => Some(*status),
-                (None, step_run) => {
-                    let step = step_run.as_deref().and_then(|step| self.get(step));
-                    match step.and_then(SomeRun::as_loop).map(Run::status) {
-                        Some(Status::Interrupted) => Some(Status::Interrupted),
-                        _ => Some(Status::Running),
+            SomeRun::Other(other) => {
+                let step = other.step_run.as_deref().and_then(|step| self.get(step)?.as_loop());
+                Some(match &other.end {
+                    Some((status, _)) => *status,
+                    None if step.is_some_and(|step| step.status() == Status::Interrupted) => {
+                        Status::Interrupted
                     }
-                }
-            },
+                    None => Status::Running,
+                })
+            }
         }
     }
 
@@ -192,20 +191,6 @@ impl SomeRun {
 }
 
 impl OtherRun {
-    fn new(id: &str, kind: Kind) -> Self {
-        OtherRun {
-            id: id.to_owned(),
-            kind,
-            parent: None,
-            objective: String::new(),
-            times: Default::default(),
-            progress: (0, 0),
-            last_event: String::new(),
-            step_run: None,
-            end: None,
-        }
-    }
-
     fn apply(&mut self, record: &Glance<'_>) {
         if let Some(ts) = record.ts() {
             self.times.1 = ts.into_owned();
@@ -232,14 +217,14 @@ impl OtherRun {
             Event::ChainStepStart(start) => self.step_run = start.run_id,
             Event::ChainStepFinish(finish) => self.progress.0 = finish.step,
             Event::ChainComplete(ChainComplete { outcome, .. }) => {
-                let status = match outcome == ChainOutcome::AllStepsComplete {
-                    true => Status::Completed,
-                    false => Status::of_reason(outcome.as_str()),
-                };
-                self.end = Some((status, outcome.to_string()));
+                self.end = Some((Status::of_reason(outcome.as_str()), outcome.to_string()));
             }
             Event::SlotRunFinish(SlotRunFinish { reason, taken, passed }) => {
-                let status = if taken == passed { Status::Completed } else { Status::Failed };
+                let status = match reason == SlotsEnd::Interrupted {
+                    true => Status::Interrupted,
+                    false if taken == passed => Status::Completed,
+                    false => Status::Failed,
+                };
                 self.end = Some((status, reason.to_string()));
             }
             _ => {
@@ -260,7 +245,7 @@ impl From<Vec<SomeRun>> for Runs {
 
 impl View for Runs {
     const NAME: &'static str = "runs";
-    const VERSION: u32 = 13;
+    const VERSION: u32 = 14;
 
     fn apply(&mut self, record: &Glance<'_>) {
         let id = record.run();
@@ -268,17 +253,15 @@ impl View for Runs {
         if id.is_empty() {
             return;
         }
-        let topic = record.topic();
-        let kind = match record.has_payload() {
-            true => Kind::Loop,
-            false if topic.starts_with("chain.") => Kind::Chain,
-            false if is_slot_topic(&topic) => Kind::Slots,
-            false => Kind::Loop,
-        };
         let place = *self.places.entry(id.clone().into_owned()).or_insert_with(|| {
-            self.runs.push(match kind {
-                Kind::Loop => SomeRun::Loop(Box::new(Run::new(&id))),
-                kind => SomeRun::Other(Box::new(OtherRun::new(&id, kind))),
+            let other = [Kind::Chain, Kind::Slots].into_iter().find(|kind| kind.concerns(record));
+            self.runs.push(match other {
+                None => SomeRun::Loop(Box::new(Run::new(&id))),
+                Some(kind) => SomeRun::Other(Box::new(OtherRun {
+                    id: id.into_owned(),
+                    kind,
+                    ..OtherRun::default()
+                })),
             });
             self.runs.len() - 1
         });

@@ -11,7 +11,6 @@ const OUTPUT_KEPT: usize = 24_000;
 /// The maximum length of a request, in characters.
 pub const LONGEST_REQUEST: usize = 10_000;
 
-/// A request for a chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpawnRequest {
     /// A longer payload is cut one character after the maximum.
@@ -19,12 +18,10 @@ pub struct SpawnRequest {
     pub asker: Asker,
 }
 
-/// Where a request comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Asker {
     #[default]
     Agent,
-    /// A replayed agent.
     Replay,
     Review,
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::iteration::ItemOutcome;
-use super::{FinishedIteration, Outcome, Phase, Reviewed, Slot, Slots, Tally, Turn};
+use super::{End, FinishedIteration, Outcome, Phase, Reviewed, Slot, Slots, Tally, Turn};
 use crate::coordinator::Status;
 use crate::format::{Format, json_text};
 use crate::table;
@@ -30,8 +30,10 @@ impl Slots {
     pub fn summary(&self, status: Status) -> String {
         let Tally { taken, passed } = Tally::of(self);
         let status = match &self.finish {
-            Some(finish) => format!("{status} ({})", text::one_line(&finish.reason.to_string())),
-            None => status.to_string(),
+            Some(finish) if finish.reason != End::Interrupted => {
+                format!("{status} ({})", text::one_line(&finish.reason.to_string()))
+            }
+            _ => status.to_string(),
         };
         match taken {
             0 => format!("{status}, no item was taken"),
@@ -40,15 +42,14 @@ impl Slots {
         }
     }
 
-    fn rows(&self) -> Vec<[String; 6]> {
-        self.slots.iter().map(Slot::row).collect()
-    }
-
     fn terminal(&self, status: Status) -> String {
         let mut out = format!("slots {}: {}\n", self.id, self.summary(status));
-        let rows = self.rows().into_iter().map(|[slot, item, state, reviews, fixes, about]| {
-            let done =
-                [counted(&reviews, ["review", "reviews"]), counted(&fixes, ["fix", "fixes"])];
+        let counted = |count: String, [one, many]: [&str; 2]| {
+            format!("{count} {}", if count == "1" { one } else { many })
+        };
+        let rows = self.slots.iter().map(|slot| {
+            let [slot, item, state, reviews, fixes, about] = slot.row();
+            let done = [counted(reviews, ["review", "reviews"]), counted(fixes, ["fix", "fixes"])];
             [format!("  {slot}"), item, state, done.join(", "), about]
         });
         out.push_str(&table::print(rows.collect()));
@@ -61,7 +62,7 @@ impl Slots {
     fn markdown(&self, status: Status) -> String {
         let mut out = format!("# Slots {}\n\n{}\n\n", self.id, self.summary(status));
         let _ = writeln!(out, "| {} |\n|---|---|---|---|---|---|", HEADER.join(" | "));
-        for row in self.rows() {
+        for row in self.slots.iter().map(Slot::row) {
             let _ = writeln!(out, "| {} |", row.map(|cell| cell.replace('|', "\\|")).join(" | "));
         }
         let failures = self.finished.iter().filter_map(FinishedIteration::failure);
@@ -73,6 +74,12 @@ impl Slots {
 
     pub(super) fn json(&self, status: Status) -> Facts<'_> {
         let Tally { taken, passed } = Tally::of(self);
+        let finished = self.finished.iter().map(|it| IterationFacts {
+            iteration: it.iteration,
+            passed: it.passed(),
+            failed: it.failed(),
+            items: &it.items,
+        });
         Facts {
             run: &self.id,
             status: status.name(),
@@ -82,7 +89,7 @@ impl Slots {
             passed,
             began: &self.times.0,
             last: &self.times.1,
-            finished_iterations: self.finished.iter().map(FinishedIteration::json).collect(),
+            finished_iterations: finished.collect(),
             slots: self.slots.iter().map(Slot::json).collect(),
         }
     }
@@ -126,21 +133,6 @@ struct SlotFacts<'a> {
     reason: Option<&'a str>,
 }
 
-fn counted(count: &str, [one, many]: [&str; 2]) -> String {
-    format!("{count} {}", if count == "1" { one } else { many })
-}
-
-impl FinishedIteration {
-    fn json(&self) -> IterationFacts<'_> {
-        IterationFacts {
-            iteration: self.iteration,
-            passed: self.passed(),
-            failed: self.failed(),
-            items: &self.items,
-        }
-    }
-}
-
 impl Slot {
     fn row(&self) -> [String; 6] {
         let item = if self.has_item() { &self.start.item_id } else { "-" };
@@ -150,15 +142,14 @@ impl Slot {
             }
             _ => text::first_line(&self.start.title, TITLE),
         };
-        let cells = [
+        [
             format!("{}.{}", self.iteration, self.start.slot),
-            item.to_owned(),
-            self.state(),
+            text::one_line(item),
+            text::one_line(&self.state()),
             self.reviews.len().to_string(),
             self.fixes.len().to_string(),
-        ];
-        let [slot, item, state, reviews, fixes] = cells.map(|cell| text::one_line(&cell));
-        [slot, item, state, reviews, fixes, about]
+            about,
+        ]
     }
 
     /// The outcome, or the current phase.

@@ -55,7 +55,6 @@ pub enum Review {
     NoPrompt,
 }
 
-/// The next step of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Step {
@@ -73,11 +72,9 @@ pub enum Step {
     },
     FinishIteration(FinishedIteration),
     Finish(SlotRunFinish),
-    /// The run has ended.
     Over,
 }
 
-/// The next step of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum SlotStep {
@@ -93,7 +90,6 @@ pub enum SlotStep {
     },
     Merge,
     Finish(SlotFinish),
-    /// The slot has ended.
     Over,
 }
 
@@ -166,28 +162,26 @@ impl Slots {
 }
 
 pub fn slot_step(slot: &Slot, rules: &SlotRules) -> SlotStep {
-    let finish = |outcome, reason: String| SlotStep::Finish(slot.finished(outcome, reason));
     if slot.finish.is_some() {
         return SlotStep::Over;
     }
     if !slot.has_item() {
-        return finish(Outcome::NoItem, "no item is available".to_owned());
+        return slot.ends(Outcome::NoItem, "no item is available");
     }
     let Some(implement) = &slot.implement else { return SlotStep::Implement };
     if let Some(failure) = &implement.turn.failure {
-        return finish(Outcome::Failed, failure.of("implementer"));
+        return slot.ends(Outcome::Failed, failure.of("implementer"));
     }
     if implement.picked == Picked::Nothing {
-        return finish(Outcome::NoItem, "the agent did not take the item".to_owned());
+        return slot.ends(Outcome::NoItem, "the agent did not take the item");
     }
     if implement.reports_nothing_to_do() {
-        let why = "the implementer reported that there is nothing to do";
-        return finish(Outcome::NoItem, why.to_owned());
+        return slot.ends(Outcome::NoItem, "the implementer reported that there is nothing to do");
     }
     match (rules.review, slot.reviews.last()) {
         (Review::Off | Review::NoPrompt, None) if implement.changes == Changes::Empty => {
             let why = "the implementer changed nothing, and without a review nothing confirms that no change was needed";
-            finish(Outcome::Failed, why.to_owned())
+            slot.ends(Outcome::Failed, why)
         }
         (Review::Off, None) => settle(slot, "not reviewed: reviews are off", rules),
         (Review::NoPrompt, None) => {
@@ -199,14 +193,11 @@ pub fn slot_step(slot: &Slot, rules: &SlotRules) -> SlotStep {
 }
 
 fn after_review(slot: &Slot, last: &Reviewed, rules: &SlotRules) -> SlotStep {
-    let finish = |outcome, reason: String| SlotStep::Finish(slot.finished(outcome, reason));
     let Some(verdict) = last.verdict.known() else {
         // An unknown verdict is no pass.
         let verdict = &last.verdict;
-        return finish(
-            Outcome::Failed,
-            format!("the verdict is '{verdict}', which this version does not know"),
-        );
+        let why = format!("the verdict is '{verdict}', which this version does not know");
+        return slot.ends(Outcome::Failed, why);
     };
     let round = Round { revisions: last.attempt, breaches: slot.violations(last.attempt) };
     let next = last.attempt + 1;
@@ -223,40 +214,38 @@ fn after_review(slot: &Slot, last: &Reviewed, rules: &SlotRules) -> SlotStep {
         (Ruling::Proceed, _) => settle(slot, &last.follow_up, rules),
         (Ruling::Repeat, _) => SlotStep::Review { attempt: last.attempt },
         (Ruling::Fail, _) if verdict == Verdict::Violation => {
-            finish(Outcome::Violation, broken(last, rules))
+            slot.ends(Outcome::Violation, broken(last, rules))
         }
-        (Ruling::Fail, _) => finish(Outcome::Failed, last.reason.clone()),
+        (Ruling::Fail, _) => slot.ends(Outcome::Failed, &*last.reason),
         (Ruling::Revise | Ruling::Stuck, Some(fix)) => match &fix.failure {
-            Some(failure) => finish(Outcome::Failed, failure.of("fixer")),
+            Some(failure) => slot.ends(Outcome::Failed, failure.of("fixer")),
             None => SlotStep::Review { attempt: next },
         },
         (Ruling::Revise, None) => {
             SlotStep::Fix { attempt: next, follow_up: last.follow_up.clone() }
         }
-        (Ruling::Stuck, None) => finish(Outcome::Drift, unresolved(last)),
+        (Ruling::Stuck, None) => slot.ends(Outcome::Drift, unresolved(last)),
     }
 }
 
 /// Passed work is merged back, then the slot ends.
 fn settle(slot: &Slot, reason: &str, rules: &SlotRules) -> SlotStep {
-    let finish = |outcome, reason: String| SlotStep::Finish(slot.finished(outcome, reason));
     if slot.start.branch.is_empty() && rules.commit == Commit::Off {
-        return finish(Outcome::Passed, reason.to_owned());
+        return slot.ends(Outcome::Passed, reason);
     }
     match &slot.merge {
         None => SlotStep::Merge,
         Some(merge) if merge.outcome == MergeOutcome::Changed => after_change(slot),
         // An unknown outcome is not settled, so that the work is kept.
         Some(merge) if merge.outcome.known().is_some_and(MergeOutcome::is_settled) => {
-            finish(Outcome::Passed, reason.to_owned())
+            slot.ends(Outcome::Passed, reason)
         }
         Some(merge) => {
             let detail = merge.detail.clone().unwrap_or_default();
             let mut why = vec![merge.outcome.to_string(), merge.files.clone(), detail];
             why.retain(|part| !part.is_empty());
             let why = why.join(": ");
-            let reason = format!("the work could not be merged back ({why})");
-            finish(Outcome::Failed, reason)
+            slot.ends(Outcome::Failed, format!("the work could not be merged back ({why})"))
         }
     }
 }
@@ -275,10 +264,10 @@ fn after_change(slot: &Slot) -> SlotStep {
         Some(last) if slot.changed <= MOST_CHANGES => SlotStep::Review { attempt: last.attempt },
         _ => {
             let times = slot.changed;
-            let reason = format!(
+            let why = format!(
                 "the work was changed after it had passed a review, {times} times: another process writes to its files"
             );
-            SlotStep::Finish(slot.finished(Outcome::Failed, reason))
+            slot.ends(Outcome::Failed, why)
         }
     }
 }
@@ -287,6 +276,10 @@ impl Slot {
     fn violations(&self, attempt: u64) -> u64 {
         let same = self.reviews.iter().filter(|review| review.attempt == attempt);
         same.filter(|review| review.verdict == Verdict::Violation).count() as u64
+    }
+
+    fn ends(&self, outcome: Outcome, reason: impl Into<String>) -> SlotStep {
+        SlotStep::Finish(self.finished(outcome, reason.into()))
     }
 
     pub fn finished(&self, outcome: Outcome, reason: String) -> SlotFinish {

@@ -1,7 +1,9 @@
 use super::*;
 use crate::config::ItemSource;
 use crate::format::Format;
-use crate::record::{Heading, Record, SlotFix, SlotsIterationFinish, print};
+use crate::record::{
+    Heading, Record, SlotFix, SlotImplement, SlotReview, SlotsIterationFinish, print,
+};
 
 const RULES: SlotRules = SlotRules {
     iterations: Some(1),

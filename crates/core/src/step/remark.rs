@@ -1,7 +1,5 @@
 //! The remark about the last iteration: it emitted no event, or its claim of completion did not count.
 
-use std::fmt;
-
 use super::{Rules, completion};
 use crate::record::ChainSpawned;
 use crate::run::Run;
@@ -17,25 +15,8 @@ const NAME: usize = 100;
 pub enum Remark {
     /// It emitted no event, and none was refused.
     NoEvent { iteration: u64 },
-    /// It claimed completion, and that did not count.
-    NotCounted { iteration: u64, claim: Claim, why: String },
-}
-
-/// How an agent claims completion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
-    Event,
-    /// A text in its output.
-    Promise,
-}
-
-impl fmt::Display for Claim {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Claim::Event => "completion event",
-            Claim::Promise => "completion promise",
-        })
-    }
+    /// It claimed completion by an event or by the promise in its output, and that did not count.
+    NotCounted { iteration: u64, claim: &'static str, why: String },
 }
 
 impl Remark {
@@ -63,19 +44,20 @@ pub fn remark(run: &Run, rules: &Rules) -> Option<Remark> {
     let promised = turn.exit.as_ref().is_some_and(|exit| exit.promised);
     let missing = || rules.required_events.iter().filter(|event| !run.seen.contains(*event));
     let mut why = Vec::new();
-    let claim = match events.contains(&rules.completion_event) {
-        true => Claim::Event,
-        false if promised => Claim::Promise,
+    let is_event = events.contains(&rules.completion_event);
+    let claim = match is_event {
+        true => "completion event",
+        false if promised => "completion promise",
         false if events.is_empty() && refusals.is_empty() => {
             return Some(Remark::NoEvent { iteration });
         }
         false => return None,
     };
-    if turn.withdrawn || claim == Claim::Promise && !refusals.is_empty() {
+    if turn.withdrawn || !is_event && !refusals.is_empty() {
         let were = if refusals.len() == 1 { "was" } else { "were" };
         why.push(format!("{} {were} refused in the turn", listed(refusals.iter())));
     }
-    if claim == Claim::Promise && !events.is_empty() {
+    if !is_event && !events.is_empty() {
         why.push(format!("the turn also emitted {}", listed(events.iter())));
     }
     if missing().next().is_some() {

@@ -3,7 +3,7 @@
 use super::warnings::leads_to;
 use super::{OPENING_EVENT, Topology};
 use crate::pattern::Pattern;
-use crate::topic::{Topic, TopicClass};
+use crate::topic::TopicClass;
 
 /// An event of a role and its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,21 +52,17 @@ impl Topology {
 
     fn target_of(&self, emit: &Pattern) -> Target<'_> {
         match emit.exact() {
-            Some(event) if Topic::new(event).class() == TopicClass::Coordination => Target::Nowhere,
+            Some(event) if TopicClass::of(event) == TopicClass::Coordination => Target::Nowhere,
             Some(event) => self.target(|handoff| handoff.matches(event)),
             None => self.target(|handoff| leads_to(emit, handoff)),
         }
     }
 
     fn target(&self, leads: impl Fn(&Pattern) -> bool) -> Target<'_> {
-        let mut roles: Vec<&str> = Vec::new();
-        let handoffs = self.handoff.iter().filter(|handoff| leads(&handoff.event));
-        for role in handoffs.flat_map(|handoff| &handoff.roles) {
-            if !roles.contains(&role.as_str()) {
-                roles.push(role);
-            }
+        match self.roles_after(leads) {
+            none if none.is_empty() => Target::Anybody,
+            roles => Target::Roles(roles),
         }
-        if roles.is_empty() { Target::Anybody } else { Target::Roles(roles) }
     }
 }
 

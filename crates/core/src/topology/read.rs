@@ -81,7 +81,7 @@ fn no_such_role(name: &str, roles: &[Role]) -> String {
 
 /// Why an agent cannot route with an event.
 pub(super) fn whose(event: &str) -> &'static str {
-    match Topic::new(event).class() {
+    match TopicClass::of(event) {
         TopicClass::Reserved => "topics like this are written by the harness alone",
         TopicClass::Coordination => "events of coordination are bookkeeping and never count",
         TopicClass::Agent => "agents may emit it",

@@ -1,64 +1,21 @@
 //! What in a topology works, but hardly as it was meant.
 
-use super::read::whose;
-use super::{Handoff, OPENING_EVENT, Role, Topology};
-use crate::pattern::Pattern;
-use crate::topic::{Topic, TopicClass};
+use serde::Serialize;
 
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Warning {
-    /// No event leads to the role.
-    #[error("no event hands over to role '{0}': it acts only when an event is not in the map")]
-    Unreachable(String),
-    /// Only events that no role on the path from the beginning emits lead to the role.
-    #[error(
-        "role '{0}' is never reached from loop.start: no role on the way there emits an event that hands over to it"
-    )]
-    CutOff(String),
-    /// An event without a handoff.
-    #[error(
-        "event '{event}' of role '{role}' is not in the handoff map: all roles are suggested after it"
-    )]
-    Unhandled { event: String, role: String },
-    /// No handoff for the beginning.
-    #[error("loop.start is not in the handoff map: all roles are suggested at the beginning")]
-    NoEntry,
-    /// A role without events.
-    #[error("role '{0}' emits nothing: when it is alone, every event is accepted")]
-    Mute(String),
-    /// No role emits the completion event.
-    #[error("no role may emit '{0}', which completes the run")]
-    NoCompletion(String),
-    /// The completion event is one that never counts.
-    #[error("'{0}' cannot complete the run: {why}", why = whose(.0))]
-    Uncounted(String),
-    /// A required event that no role emits.
-    #[error("no role may emit '{0}', which has to be seen before the run completes")]
-    NeverSeen(String),
-    /// A handoff for an event that no role emits.
-    #[error("no role emits '{0}', so its handoff is never used")]
-    Unheard(String),
-    /// A handoff without roles.
-    #[error("the handoff of '{0}' names nobody: all roles are suggested after it")]
-    ToNobody(String),
+use super::read::whose;
+use super::{Handoff, OPENING_EVENT, Role, Topology, distinct};
+use crate::pattern::Pattern;
+use crate::topic::{JOINED, TopicClass};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[error("{message}")]
+pub struct Warning {
+    pub kind: &'static str,
+    pub message: String,
 }
 
-impl Warning {
-    /// The name in JSON output.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Warning::Unreachable(_) => "unreachable_role",
-            Warning::CutOff(_) => "cut_off_role",
-            Warning::Unhandled { .. } => "unhandled_event",
-            Warning::NoEntry => "no_entry",
-            Warning::Mute(_) => "mute_role",
-            Warning::NoCompletion(_) => "no_completion",
-            Warning::Uncounted(_) => "uncounted_completion",
-            Warning::NeverSeen(_) => "required_never_seen",
-            Warning::Unheard(_) => "unheard_handoff",
-            Warning::ToNobody(_) => "handoff_to_nobody",
-        }
-    }
+fn warning(kind: &'static str, message: String) -> Warning {
+    Warning { kind, message }
 }
 
 impl Topology {
@@ -70,7 +27,9 @@ impl Topology {
         }
         let mut warnings = Vec::new();
         if self.roles.len() > 1 && !self.is_handled(OPENING_EVENT) {
-            warnings.push(Warning::NoEntry);
+            let message =
+                "loop.start is not in the handoff map: all roles are suggested at the beginning";
+            warnings.push(warning("no_entry", message.to_owned()));
         }
         let reached = self.reached();
         for role in &self.roles {
@@ -78,22 +37,31 @@ impl Topology {
             let unhandled = role.emits.iter().filter_map(Pattern::exact).filter(|event| {
                 *event != completion && is_agents(event) && !self.is_handled(event)
             });
-            warnings.extend(unhandled.map(|event| Warning::Unhandled {
-                event: event.to_owned(),
-                role: role.id.clone(),
+            warnings.extend(unhandled.map(|event| {
+                let message = format!(
+                    "event '{event}' of role '{}' is not in the handoff map: all roles are suggested after it",
+                    role.id
+                );
+                warning("unhandled_event", message)
             }));
         }
         if !is_agents(completion) {
-            warnings.push(Warning::Uncounted(completion.to_owned()));
+            let why = whose(completion);
+            let message = format!("'{completion}' cannot complete the run: {why}");
+            warnings.push(warning("uncounted_completion", message));
         } else if !self.emits(completion) {
-            warnings.push(Warning::NoCompletion(completion.to_owned()));
+            let message = format!("no role may emit '{completion}', which completes the run");
+            warnings.push(warning("no_completion", message));
         }
-        for handoff in &self.handoff {
-            let event = handoff.event.to_string();
-            if handoff.roles.is_empty() {
-                warnings.push(Warning::ToNobody(event));
-            } else if !self.is_heard(handoff) {
-                warnings.push(Warning::Unheard(event));
+        for Handoff { event, roles } in &self.handoff {
+            if roles.is_empty() {
+                let message = format!(
+                    "the handoff of '{event}' names nobody: all roles are suggested after it"
+                );
+                warnings.push(warning("handoff_to_nobody", message));
+            } else if !self.is_heard(event) {
+                let message = format!("no role emits '{event}', so its handoff is never used");
+                warnings.push(warning("unheard_handoff", message));
             }
         }
         warnings
@@ -103,21 +71,32 @@ impl Topology {
     pub fn never_seen(&self, required: &[String]) -> Vec<Warning> {
         let is_missing = |event: &&String| !is_agents(event) || !self.emits(event);
         let missing = required.iter().filter(|_| !self.roles.is_empty()).filter(is_missing);
-        missing.map(|event| Warning::NeverSeen(event.clone())).collect()
+        let message = |event| {
+            format!("no role may emit '{event}', which has to be seen before the run completes")
+        };
+        missing.map(|event| warning("required_never_seen", message(event))).collect()
     }
 
     fn about_role(&self, role: &Role, reached: &[&str]) -> Vec<Warning> {
-        let mut warnings = Vec::new();
-        if !self.handoff.iter().any(|handoff| handoff.roles.contains(&role.id)) {
+        let (id, mut warnings) = (&role.id, Vec::new());
+        if !self.handoff.iter().any(|handoff| handoff.roles.contains(id)) {
             // Where the map says nothing at all, everybody acts at any time.
             if !self.handoff.is_empty() {
-                warnings.push(Warning::Unreachable(role.id.clone()));
+                let message = format!(
+                    "no event hands over to role '{id}': it acts only when an event is not in the map"
+                );
+                warnings.push(warning("unreachable_role", message));
             }
-        } else if !reached.contains(&role.id.as_str()) {
-            warnings.push(Warning::CutOff(role.id.clone()));
+        } else if !reached.contains(&id.as_str()) {
+            let message = format!(
+                "role '{id}' is never reached from loop.start: no role on the way there emits an event that hands over to it"
+            );
+            warnings.push(warning("cut_off_role", message));
         }
         if role.emits.is_empty() {
-            warnings.push(Warning::Mute(role.id.clone()));
+            let message =
+                format!("role '{id}' emits nothing: when it is alone, every event is accepted");
+            warnings.push(warning("mute_role", message));
         }
         warnings
     }
@@ -126,13 +105,8 @@ impl Topology {
         self.roles.iter().flat_map(|role| &role.emits).any(|pattern| pattern.matches(event))
     }
 
-    fn is_handled(&self, event: &str) -> bool {
-        self.handoff.iter().any(|handoff| handoff.event.matches(event))
-    }
-
     /// Whether an event of a handoff can occur: the beginning, an event of a role, or the join of a wave.
-    fn is_heard(&self, handoff: &Handoff) -> bool {
-        let event = &handoff.event;
+    fn is_heard(&self, event: &Pattern) -> bool {
         event.matches(OPENING_EVENT)
             || self.roles.iter().flat_map(|role| &role.emits).any(|emit| leads_to(emit, event))
     }
@@ -142,20 +116,13 @@ impl Topology {
         if !self.is_handled(OPENING_EVENT) {
             return self.roles.iter().map(|role| role.id.as_str()).collect();
         }
-        let mut reached: Vec<&str> = Vec::new();
-        let mut next: Vec<&Handoff> =
-            self.handoff.iter().filter(|handoff| handoff.event.matches(OPENING_EVENT)).collect();
-        while let Some(handoff) = next.pop() {
-            for id in &handoff.roles {
-                if reached.contains(&id.as_str()) {
-                    continue;
-                }
-                reached.push(id);
-                let emits = self.role(id).map_or(&[][..], |role| &role.emits);
-                let follow =
-                    |handoff: &&Handoff| emits.iter().any(|emit| leads_to(emit, &handoff.event));
-                next.extend(self.handoff.iter().filter(follow));
-            }
+        let mut reached = self.roles_after(|handoff| handoff.matches(OPENING_EVENT));
+        let mut done = 0;
+        while let Some(id) = reached.get(done) {
+            let emits = self.role(id).map_or(&[][..], |role| &role.emits);
+            let next = self.roles_after(|handoff| emits.iter().any(|emit| leads_to(emit, handoff)));
+            reached = distinct(reached.into_iter().chain(next));
+            done += 1;
         }
         reached
     }
@@ -164,13 +131,13 @@ impl Topology {
 /// Whether an emitted event can match a handoff. Two regular expressions are assumed to have a match in
 /// common.
 pub(super) fn leads_to(emit: &Pattern, handoff: &Pattern) -> bool {
-    let joined = |event: &str| format!("{event}.parallel.joined");
+    let joined = |event: &str| format!("{event}{JOINED}");
     match (emit.exact(), handoff.exact()) {
         (Some(event), _) => {
             (is_agents(event) && handoff.matches(event)) || handoff.matches(&joined(event))
         }
         (None, Some(event)) => {
-            let base = event.strip_suffix(".parallel.joined");
+            let base = event.strip_suffix(JOINED);
             base.map_or(is_agents(event) && emit.matches(event), |base| emit.matches(base))
         }
         (None, None) => true,
@@ -179,7 +146,7 @@ pub(super) fn leads_to(emit: &Pattern, handoff: &Pattern) -> bool {
 
 /// Whether an event routes and counts when an agent emits it.
 fn is_agents(event: &str) -> bool {
-    Topic::new(event).class() == TopicClass::Agent
+    TopicClass::of(event) == TopicClass::Agent
 }
 
 #[cfg(test)]
@@ -234,7 +201,7 @@ mod tests {
         let topology =
             Topology::parse("[[role]]\nid = \"a\"\nemits = [\"x\", \"issue.resolved\"]\n").unwrap();
         let told = |warnings: Vec<Warning>| {
-            warnings.iter().map(|it| format!("{}: {it}", it.kind())).collect::<Vec<_>>().join("\n")
+            warnings.iter().map(|it| format!("{}: {it}", it.kind)).collect::<Vec<_>>().join("\n")
         };
         insta::assert_snapshot!(told(topology.warnings("loop.complete")), @r"
         unhandled_event: event 'x' of role 'a' is not in the handoff map: all roles are suggested after it

@@ -1,9 +1,6 @@
 //! The object in a message: kept from its first `{`, then read by `serde_json`.
 
-use std::fmt;
-
-use serde::Deserializer;
-use serde::de::{MapAccess, Visitor};
+use serde_json::Deserializer;
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
@@ -66,7 +63,7 @@ impl Message {
             return Err(if self.spoken { Violation::NoObject } else { Violation::Empty });
         }
         let object = String::from_utf8_lossy(&self.object);
-        match serde_json::Deserializer::from_str(&object).deserialize_map(FieldsVisitor) {
+        match Fields::read(&object) {
             Ok(fields) => fields.verdict(|| self.quote()),
             Err(error) if error.classify() == Category::Eof && self.is_truncated => {
                 Err(Violation::TooLong(self.begin))
@@ -97,28 +94,20 @@ impl Message {
     }
 }
 
-/// The fields of the object as JSON text. `serde_json` checks their grammar without recursion and works out
-/// neither numbers nor strings, so depth, size and halves of surrogate pairs make no difference.
+/// The fields of the object as JSON text, so that depth, size and halves of surrogate pairs make no
+/// difference.
 #[derive(Default)]
-struct Fields<'de> {
+struct Fields<'t> {
     /// The first keys, to be shown.
     names: Vec<String>,
-    verdict: Option<&'de RawValue>,
-    follow_up: Option<&'de RawValue>,
+    verdict: Option<&'t RawValue>,
+    follow_up: Option<&'t RawValue>,
 }
 
-struct FieldsVisitor;
-
-impl<'de> Visitor<'de> for FieldsVisitor {
-    type Value = Fields<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
+impl<'t> Fields<'t> {
+    fn read(object: &'t str) -> Result<Self, serde_json::Error> {
         let mut fields = Fields::default();
-        while let Some((key, value)) = map.next_entry::<&RawValue, &RawValue>()? {
+        json::each_pair(&mut Deserializer::from_str(object), |key, value| {
             let key = string(key).unwrap_or_default();
             match key.as_str() {
                 VERDICT => fields.verdict = Some(value),
@@ -128,12 +117,10 @@ impl<'de> Visitor<'de> for FieldsVisitor {
             if fields.names.len() < KEYS {
                 fields.names.push(text::clip(&key, SHOWN).into_owned());
             }
-        }
+        })?;
         Ok(fields)
     }
-}
 
-impl Fields<'_> {
     fn verdict(self, quote: impl Fn() -> Option<String>) -> Result<Verdict, Violation> {
         let missing = |key| Violation::Missing { key, found: self.names.clone(), quote: quote() };
         let word = field(VERDICT, self.verdict.ok_or_else(|| missing(VERDICT))?)?;

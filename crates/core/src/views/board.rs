@@ -19,7 +19,6 @@ use crate::view::View;
 
 /// The maximum number of rows, because a journal can claim any number.
 const ROWS: usize = 1_000;
-/// How many failed iterations are listed.
 const NAMED_ITERATIONS: usize = 5;
 /// How many characters of a text are kept for a row.
 const KEPT: usize = 200;
@@ -101,7 +100,6 @@ impl Board {
         kind.resume_command(&self.id) + &kind.raised_limit(reason, done, of)
     }
 
-    /// The name of the coordinator.
     pub fn word(&self) -> &'static str {
         self.kind.map_or("run", Kind::name)
     }
@@ -214,7 +212,7 @@ impl Boards {
 
 impl View for Boards {
     const NAME: &'static str = "boards";
-    const VERSION: u32 = 5;
+    const VERSION: u32 = 6;
 
     fn apply(&mut self, record: &Glance<'_>) {
         let run = record.run();

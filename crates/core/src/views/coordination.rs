@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::recent_runs::RecentRuns;
 use crate::format::{Format, json_text};
@@ -20,10 +20,7 @@ pub const TEXT_KEPT: usize = 1_000;
 /// The width of a line on a terminal.
 const LINE: usize = 100;
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Coordinations {
-    runs: RecentRuns<Coordination>,
-}
+pub type Coordinations = RecentRuns<Coordination>;
 
 /// The coordination of one run, in the order of the first mention.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,10 +29,10 @@ pub struct Coordination {
     slices: Entries<Slice>,
     commits: Entries<Commit>,
     archives: Entries<Archive>,
-    chains: Entries<Chain>,
+    chains: Entries<ChainSpawned>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 struct Entries<T> {
     dropped: u64,
     list: Vec<T>,
@@ -44,6 +41,16 @@ struct Entries<T> {
 impl<T> Default for Entries<T> {
     fn default() -> Self {
         Entries { dropped: 0, list: Vec::new() }
+    }
+}
+
+/// As JSON it is a plain list; a kept view needs the rest too.
+impl<T: Serialize> Serialize for Entries<T> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match to.is_human_readable() {
+            true => self.list.serialize(to),
+            false => (self.dropped, &self.list).serialize(to),
+        }
     }
 }
 
@@ -78,25 +85,6 @@ struct Archive {
     #[serde(rename = "dest_file")]
     dest: String,
     reason: String,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Chain {
-    #[serde(rename = "chain_id")]
-    id: String,
-    #[serde(rename = "parent_id")]
-    parent: String,
-    steps: String,
-    justification: String,
-}
-
-impl Chain {
-    /// Whether this granted chain answers a request: the steps and the justification are the same,
-    /// and the harness chose the id and the parent.
-    fn grants(&self, asked: &Chain) -> bool {
-        let is_open = asked.parent != self.parent && (asked.id.is_empty() || asked.id == self.id);
-        is_open && asked.steps == self.steps && asked.justification == self.justification
-    }
 }
 
 impl<T> Entries<T> {
@@ -166,25 +154,16 @@ impl Coordination {
                 });
             }
             Said::ChainSpawn { chain_id, parent_id, steps, justification } => {
-                self.chains.push(Chain {
-                    id: kept(chain_id),
-                    parent: kept(parent_id),
-                    steps: kept(steps),
-                    justification: kept(justification),
-                });
+                let asked = ChainSpawned { chain_id, parent_id, steps, justification };
+                self.chains.push(kept_chain(asked));
             }
         }
     }
 
     /// A granted chain replaces its request.
     fn granted(&mut self, granted: ChainSpawned) {
-        let chain = Chain {
-            id: kept(granted.chain_id),
-            parent: kept(granted.parent_id),
-            steps: kept(granted.steps),
-            justification: kept(granted.justification),
-        };
-        match self.chains.list.iter().position(|asked| chain.grants(asked)) {
+        let chain = kept_chain(granted);
+        match self.chains.list.iter().position(|asked| grants(&chain, asked)) {
             Some(place) => self.chains.list[place] = chain,
             None => self.chains.push(chain),
         }
@@ -207,14 +186,20 @@ fn kept(text: String) -> String {
     text::clip(&text, TEXT_KEPT).into_owned()
 }
 
-impl Coordinations {
-    pub fn of(&self, run: &str) -> Option<&Coordination> {
-        self.runs.get(run)
-    }
+fn kept_chain(chain: ChainSpawned) -> ChainSpawned {
+    let ChainSpawned { chain_id, parent_id, steps, justification } = chain;
+    let [chain_id, parent_id, steps, justification] =
+        [chain_id, parent_id, steps, justification].map(kept);
+    ChainSpawned { chain_id, parent_id, steps, justification }
+}
 
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Coordination)> {
-        self.runs.iter()
-    }
+/// Whether a granted chain answers a request: the steps and the justification are the same, and the harness
+/// chose the id and the parent.
+fn grants(granted: &ChainSpawned, asked: &ChainSpawned) -> bool {
+    asked.parent_id != granted.parent_id
+        && (asked.chain_id.is_empty() || asked.chain_id == granted.chain_id)
+        && asked.steps == granted.steps
+        && asked.justification == granted.justification
 }
 
 impl View for Coordinations {
@@ -223,7 +208,7 @@ impl View for Coordinations {
 
     fn apply(&mut self, record: &Glance<'_>) {
         if TopicClass::of(&record.topic()) == TopicClass::Coordination {
-            self.runs.touch(&record.run()).apply(record);
+            self.touch(&record.run()).apply(record);
         }
     }
 }
@@ -231,7 +216,7 @@ impl View for Coordinations {
 impl Coordination {
     pub fn render(&self, format: Format) -> String {
         match format {
-            Format::Json => json_text(&self.json()),
+            Format::Json => json_text(self),
             _ if self.is_empty() => "No coordination data available.\n".to_owned(),
             Format::Markdown => self.headed(|heading| format!("## {heading}\n\n"), usize::MAX),
             Format::Terminal => self.headed(|heading| format!("{heading}\n"), LINE),
@@ -250,34 +235,13 @@ impl Coordination {
         }
         parts.join("\n")
     }
-
-    fn json(&self) -> Json<'_> {
-        Json {
-            issues: &self.issues.list,
-            slices: &self.slices.list,
-            commits: &self.commits.list,
-            archives: &self.archives.list,
-            chains: &self.chains.list,
-        }
-    }
 }
 
 impl Coordinations {
     /// All kept runs, as one object with the ids of the runs as keys.
     pub fn json_by_run(&self) -> String {
-        let runs: BTreeMap<&str, Json<'_>> =
-            self.iter().map(|(run, coordination)| (run, coordination.json())).collect();
-        json_text(&runs)
+        json_text(&self.iter().collect::<BTreeMap<_, _>>())
     }
-}
-
-#[derive(Serialize)]
-struct Json<'a> {
-    issues: &'a [Issue],
-    slices: &'a [Slice],
-    commits: &'a [Commit],
-    archives: &'a [Archive],
-    chains: &'a [Chain],
 }
 
 fn listed<T>(entries: &Entries<T>, line: impl Fn(&T) -> String, width: usize) -> String {
@@ -321,13 +285,13 @@ fn archive(archive: &Archive) -> String {
     line
 }
 
-fn chain(chain: &Chain) -> String {
-    let mut line = named(&chain.id, &chain.steps);
+fn chain(chain: &ChainSpawned) -> String {
+    let mut line = named(&chain.chain_id, &chain.steps);
     if !chain.justification.is_empty() {
         let _ = write!(line, " — {}", chain.justification);
     }
-    if !chain.parent.is_empty() {
-        let _ = write!(line, " (from {})", chain.parent);
+    if !chain.parent_id.is_empty() {
+        let _ = write!(line, " (from {})", chain.parent_id);
     }
     line
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::format::{NumberOrText, json_text};
 use crate::record::{
-    Event, EventInvalid, Glance, IterationFinish, IterationStart, Seconds, WaveInvalid,
+    Amount, Event, EventInvalid, Glance, IterationFinish, IterationStart, WaveInvalid,
 };
 use crate::topic::TopicClass;
 use crate::view::View;
@@ -98,7 +98,7 @@ impl Metrics {
             ["", "continue", "continue:routed_event"].map(|name| self.names.name(name));
         let Some(iteration) = self.names.find(&record.iteration()) else { return };
         let Some(row) = self.row(record).filter(|row| row.iteration == iteration) else { return };
-        row.elapsed_s = finish.elapsed_s.map(|Seconds(seconds)| seconds);
+        row.elapsed_s = finish.elapsed_s.map(|Amount(seconds)| seconds);
         row.exit_code = finish.exit_code.known();
         row.timed_out = finish.timed_out;
         if row.outcome == none {
@@ -125,7 +125,6 @@ impl Metrics {
     }
 }
 
-/// What is kept of the metrics.
 #[derive(Deserialize)]
 struct KeptMetrics(Names, Vec<Row>);
 

@@ -6,20 +6,14 @@ use serde::{Deserialize, Serialize};
 /// again.
 pub const REMEMBERED: usize = 32;
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecentRuns<T> {
     /// The most recent run comes last.
     entries: Vec<(String, T)>,
 }
 
-impl<T> Default for RecentRuns<T> {
-    fn default() -> Self {
-        RecentRuns { entries: Vec::new() }
-    }
-}
-
 impl<T: Default> RecentRuns<T> {
-    pub fn get(&self, run: &str) -> Option<&T> {
+    pub fn of(&self, run: &str) -> Option<&T> {
         self.entries.iter().find(|(name, _)| name == run).map(|(_, entry)| entry)
     }
 
@@ -56,9 +50,9 @@ mod tests {
         }
         *runs.touch("0") += 1;
         *runs.touch("new") += 1;
-        assert_eq!(runs.get("0"), Some(&2));
-        assert_eq!(runs.get("1"), None);
-        assert_eq!(runs.get("2"), Some(&1));
+        assert_eq!(runs.of("0"), Some(&2));
+        assert_eq!(runs.of("1"), None);
+        assert_eq!(runs.of("2"), Some(&1));
         assert_eq!(runs.iter().last(), Some(("new", &1)));
         assert_eq!(runs.iter().count(), REMEMBERED);
     }

@@ -11,9 +11,8 @@ use crate::wire_enum::Word;
 /// How many characters of a branch's output are kept for the parent.
 const OUTPUT_KEPT: usize = 8_000;
 /// In bytes; a longer request is refused anyway.
-const REQUEST_KEPT: usize = super::list::LONGEST + 1;
+const REQUEST_KEPT: usize = super::LONGEST + 1;
 
-/// A request for a wave.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// The event that requests it.
@@ -32,7 +31,6 @@ impl Request {
     }
 }
 
-/// The waves of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waves {
     /// The undecided requests of the last iteration.
@@ -110,7 +108,6 @@ pub struct Branch {
     pub merge: Option<Merge>,
 }
 
-/// How a branch ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     pub stop_reason: Word<StopReason>,

@@ -9,7 +9,6 @@ use crate::record::{
 use crate::topology::{Route, Topology};
 use crate::wire_enum::Word;
 
-/// The next step of a wave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum WaveStep {
@@ -191,33 +190,31 @@ fn join(wave: &Wave, topology: &Topology) -> Join {
     let Route { roles, events } = topology.route(&resume_event);
     let told = wave.told;
     let wave_id = || wave.id.clone();
-    let start = || WaveJoinStart {
-        wave_id: wave_id(),
-        trigger_topic: wave.trigger.clone(),
-        branch_count: wave.branches.len() as u64,
-        elapsed_ms: ended().map(|(_, outcome)| outcome.elapsed_ms).max(),
-        branch_outcomes: outcomes.join(","),
-    };
-    let finish = || WaveJoinFinish {
-        wave_id: wave_id(),
-        trigger_topic: wave.trigger.clone(),
-        joined_topic: joined.clone(),
-        routing_basis: basis.to_owned(),
-        resume_recent_event: resume_event.clone(),
-        resume_roles: roles.join(","),
-        resume_events: events.join(","),
-        elapsed_ms: 0,
-    };
     let is_finished = !wave.resume_event.is_empty();
     Join {
-        start: (!told.start).then(start),
+        start: (!told.start).then(|| WaveJoinStart {
+            wave_id: wave_id(),
+            trigger_topic: wave.trigger.clone(),
+            branch_count: wave.branches.len() as u64,
+            elapsed_ms: ended().map(|(_, outcome)| outcome.elapsed_ms).max(),
+            branch_outcomes: outcomes.join(","),
+        }),
         timeout: listed(timed_out)
             .filter(|_| !told.timeout && !is_finished)
             .map(|timed_out_branches| WaveTimeout { wave_id: wave_id(), timed_out_branches }),
         failed: listed(failed)
             .filter(|_| !told.failed && !is_finished)
             .map(|failed_branches| WaveFailed { wave_id: wave_id(), failed_branches }),
-        finish: (!is_finished).then(finish),
+        finish: (!is_finished).then(|| WaveJoinFinish {
+            wave_id: wave_id(),
+            trigger_topic: wave.trigger.clone(),
+            joined_topic: joined.clone(),
+            routing_basis: basis.to_owned(),
+            resume_recent_event: resume_event.clone(),
+            resume_roles: roles.join(","),
+            resume_events: events.join(","),
+            elapsed_ms: 0,
+        }),
         joined_topic: joined.clone(),
     }
 }

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 use crate::coordinator::Fold;
 use crate::prompt::wave::{joined_payload, results};
@@ -150,4 +152,42 @@ fn why_there_can_be_no_trees_is_told() {
         told,
         "the wave 'explore.parallel' was not opened: branches cannot have working trees of their own: git is not on PATH"
     );
+}
+
+#[test]
+fn bullets_and_numbers_are_items() {
+    let read = |text| objectives(text, 3);
+    assert_eq!(read("- a\n* b c\n\n 12. d\n"), Ok(vec!["a".into(), "b c".into(), "d".into()]));
+    assert_eq!(read("- - x"), Ok(vec!["- x".into()]));
+    for (text, bad) in [
+        ("", BadList::Empty),
+        (" \n\n", BadList::Empty),
+        ("a", BadList::NotAList),
+        ("1) a", BadList::NotAList),
+        ("-a", BadList::NotAList),
+        (". a", BadList::NotAList),
+        ("-", BadList::NotAList),
+        ("- a\nb", BadList::NotAList),
+        ("- a\n- b\n- c\n- d", BadList::TooMany),
+        ("- a\n* a", BadList::Repeated),
+    ] {
+        assert_eq!(read(text), Err(bad), "{text:?}");
+    }
+    assert_eq!(read(&"- a\n".repeat(100_000)), Err(BadList::TooLong));
+}
+
+proptest! {
+    #[test]
+    fn a_printed_list_reads_as_it_was(
+        items in prop::collection::btree_set("[a-z]([a-z/ .;,-]{0,20}[a-z])?", 1..9),
+    ) {
+        let text: String = items.iter().map(|item| format!("- {item}\n")).collect();
+        let read = objectives(&text, 9).unwrap();
+        prop_assert_eq!(read, items.into_iter().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn no_text_breaks_it(text in ".{0,200}") {
+        let _ = objectives(&text, 3);
+    }
 }

@@ -18,19 +18,18 @@ use autoloop_core::record::{
 };
 use autoloop_core::run::{Run, StopReason};
 
-use super::chain_index::ChainIndex;
+use super::chain_records::{ChainIndex, StepReports};
 use super::loop_driver::LoopDriver;
-use super::step_reports::StepReports;
 use super::{DriveError, durability, write_file};
 use crate::error::LaunchError;
 use crate::harness::{Harness, RunLock, RunPlace, run_dir};
 use crate::journal::Position;
 use crate::launch::{ChainLaunch, ChainStep, Launch, Opening, StepLauncher};
 use crate::layout::RunDir;
+use crate::sandbox::Listing;
 use crate::site::Site;
 use crate::turn::millis;
 
-/// A chain, and everything that is needed to carry it out.
 pub struct ChainDriver<'a> {
     site: Site<'a>,
     chain: &'a ChainLaunch,
@@ -68,26 +67,28 @@ impl<'a> ChainDriver<'a> {
         index: Rc<RefCell<ChainIndex>>,
     ) -> Result<Self, DriveError> {
         let ChainLaunch { launch: Launch { id, opening, .. }, start, .. } = chain;
-        let dir = site.state_dir.run(Kind::Chain, id);
-        let place = RunPlace { dir: &dir, run: id.as_str(), world: site.world };
+        let place = RunPlace::of(&site, Kind::Chain, id.as_str())?;
         let is_granted = granted.is_some();
-        let lock = granted.map_or_else(|| lock(&site, id.as_str()), Ok)?;
-        let (harness, position): (Harness<'_, Chain>, _) = match opening {
-            Opening::Resume => {
-                (Harness::resume(site.journal, place, lock, site.trust)?, Position::START)
-            }
-            // A chain that no run requested is begun by the process that created its directory, unless a run was
-            // granted the same id in between.
-            Opening::Begin if start.parent_id.is_none() && !is_granted && lock.was_used() => {
-                return Err(DriveError::BusyChain { chain: id.to_string(), holder: None });
-            }
-            Opening::Begin => (Harness::begin(site.journal, place, lock)?, site.journal.head()?),
+        let lock = granted.map_or_else(|| RunLock::take(&place), Ok)?;
+        // A chain that no run requested is begun by the process that created its directory, unless a run was
+        // granted the same id in between.
+        let is_requested = start.parent_id.is_some() || is_granted;
+        if *opening == Opening::Begin && !is_requested && lock.was_used() {
+            let (kind, run) = (Kind::Chain, id.to_string());
+            return Err(DriveError::Busy { kind, run, holder: None });
+        }
+        let durability = durability(&chain.launch.loaded.plan);
+        let harness: Harness<'_, Chain> = Harness::open(*opening, &site, &place, lock, durability)?;
+        let position = match opening {
+            Opening::Begin => site.journal.head()?,
+            Opening::Resume => Position::START,
         };
+        let dir = place.dir;
         let start = harness.fold().start.clone().unwrap_or_else(|| start.clone());
-        let reports = StepReports::new(position);
+        let mut reports = StepReports::new(position);
+        reports.read_on(harness.fold(), &site)?;
         let mut driver =
             ChainDriver { site, chain, launcher, budget, harness, start, dir, reports, index };
-        driver.read_steps()?;
         if *opening == Opening::Resume {
             driver.record_resumption()?;
         }
@@ -185,7 +186,7 @@ impl<'a> ChainDriver<'a> {
             ..end
         };
         self.append(|heading| finish.record(heading))?;
-        self.read_steps()?;
+        self.reports.read_on(self.harness.fold(), &self.site)?;
         if let [.., last] = self.reports(number).as_slice() {
             write_file(&self.dir.step(number).join("result.md"), &result(last), self.site.world)?;
         }
@@ -207,15 +208,18 @@ impl<'a> ChainDriver<'a> {
     /// Carries out the run of a step; returns it and the files that changed meanwhile, one per line, if known.
     fn carry_out_run(&self, launch: &Launch) -> Result<(Run, Option<String>), DriveError> {
         let (site, index) = (self.site.clone(), Rc::clone(&self.index));
+        let is_real = !site.world.spawner.is_simulated();
+        // Without a listing the step works too.
+        let list = || Listing::of_files(&launch.project.dir, site.state_dir).ok();
+        let before = is_real.then(list).flatten();
         let run = LoopDriver::open_step(site, launch, Some(self.launcher), index)?.run()?;
-        let files = launch.before.as_ref().and_then(|before| before.changed_files().ok());
+        let files = before.and_then(|before| before.changed_files().ok());
         let names = |files: Vec<PathBuf>| {
             changed_files(files.into_iter().map(|path| path.to_string_lossy().into_owned()))
         };
         Ok((run, files.and_then(names)))
     }
 
-    /// Writes the handoff of a step and records that the step begins.
     fn begin_step(&mut self, number: u64, launch: &Launch) -> Result<(), DriveError> {
         self.write_handoff(number, launch.id.as_str())?;
         let start = ChainStepStart {
@@ -236,21 +240,8 @@ impl<'a> ChainDriver<'a> {
         write_file(&beside_run, &text, self.site.world)
     }
 
-    /// Reads what the runs of all steps appended.
-    fn read_steps(&mut self) -> Result<(), DriveError> {
-        let ChainDriver { site, harness, reports, .. } = self;
-        for run in harness.fold().steps.iter().filter_map(|step| step.run.as_deref()) {
-            reports.add(site, run)?;
-        }
-        reports.read_on(site)
-    }
-
-    /// What the steps up to one left.
     pub(super) fn reports(&self, last: u64) -> Vec<Report> {
-        let ended = |step: &&autoloop_core::chain::ChainStep| {
-            step.number <= last && step.stop_reason.is_some()
-        };
-        self.chain().steps.iter().filter(ended).map(|step| self.reports.report(step)).collect()
+        self.reports.of(self.chain(), last)
     }
 
     fn preset(&self, number: u64) -> String {
@@ -259,20 +250,6 @@ impl<'a> ChainDriver<'a> {
     }
 
     fn append(&mut self, record: impl FnOnce(&Heading) -> Record) -> Result<(), DriveError> {
-        let heading = self.harness.heading("", self.site.world.clock.now());
-        let records = [record(&heading)];
-        let durability = durability(&self.chain.launch.loaded.plan);
-        self.harness.append_refusing(durability, &heading, &records)?;
-        Ok(())
+        self.harness.record_refusing("", |heading| vec![record(heading)]).map(drop)
     }
-}
-
-/// Makes sure that no other process carries the chain out.
-pub(super) fn lock(site: &Site<'_>, id: &str) -> Result<RunLock, DriveError> {
-    let dir = run_dir(site.state_dir, Kind::Chain, id)?;
-    let place = RunPlace { dir: &dir, run: id, world: site.world };
-    RunLock::take(place).map_err(|error| match error {
-        DriveError::Busy { run, holder } => DriveError::BusyChain { chain: run, holder },
-        error => error,
-    })
 }

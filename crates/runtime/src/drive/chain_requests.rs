@@ -11,21 +11,19 @@ use autoloop_core::chain::{
     Ancestry, Chain, Definitions, Refusal, Report, SpawnContext, admit, returned,
 };
 use autoloop_core::coordinator::Kind;
-use autoloop_core::record::{ChainSpawnFinish, ChainSpawned, Heading, Record};
-use autoloop_core::run::{LoopFold, Run, SpawnRequest};
+use autoloop_core::record::{ChainSpawnFinish, ChainSpawned};
+use autoloop_core::run::SpawnRequest;
 
-use super::chain::{ChainDriver, lock};
-use super::chain_index::ChainIndex;
-use super::step_reports::StepReports;
-use super::{DriveError, durability};
+use super::DriveError;
+use super::chain::ChainDriver;
+use super::chain_records::{ChainIndex, StepReports};
+use super::loop_run::LoopRun;
 use crate::error::LaunchError;
-use crate::harness::{Harness, RunLock, run_dir};
+use crate::harness::{RunLock, RunPlace, run_dir};
 use crate::journal::Position;
 use crate::launch::{ChainLaunch, Launch, Opening, StepLauncher};
-use crate::project::{Loaded, Project};
 use crate::site::{Progress, Site};
 
-/// The chains that a run requests.
 #[derive(Default)]
 pub(super) struct ChainRequests<'a> {
     /// Prepares their steps; `None` where the run may not request chains.
@@ -33,29 +31,6 @@ pub(super) struct ChainRequests<'a> {
     /// The lock of the chain that was granted last, until it is carried out.
     granted: Option<RunLock>,
     index: Rc<RefCell<ChainIndex>>,
-}
-
-/// The run that requests chains, as far as they need it.
-pub(super) struct Requester<'d, 'a> {
-    pub(super) site: &'d Site<'a>,
-    pub(super) harness: &'d mut Harness<'a, LoopFold>,
-    pub(super) project: &'a Project,
-    pub(super) loaded: &'d Loaded,
-    pub(super) objective: &'d str,
-}
-
-impl Requester<'_, '_> {
-    /// Appends records under the iteration in which the chain was requested.
-    fn append(&mut self, record: impl FnOnce(&Heading) -> Record) -> Result<(), DriveError> {
-        let (iteration, now) = (self.harness.run().done, self.site.world.clock.now());
-        let durability = durability(&self.loaded.plan);
-        self.harness.record(durability, iteration, now, |heading| vec![record(heading)])
-    }
-
-    fn refuse(&mut self, refusal: &Refusal) -> Result<(), DriveError> {
-        self.site.note(&format!("a chain was not started: {refusal}"));
-        self.append(|heading| refusal.record().record(heading))
-    }
 }
 
 impl<'a> ChainRequests<'a> {
@@ -69,54 +44,49 @@ impl<'a> ChainRequests<'a> {
     pub(super) fn step(
         &mut self,
         step: SpawnStep,
-        mut run: Requester<'_, 'a>,
+        run: &mut LoopRun<'a>,
     ) -> Result<(), DriveError> {
         match step {
-            SpawnStep::Decide(request) => match self.decide(&request, &run)? {
-                Ok(spawned) => self.grant(&spawned, &mut run),
-                Err(refusal) => run.refuse(&refusal),
+            SpawnStep::Decide(request) => match self.decide(&request, run)? {
+                Ok(spawned) => self.grant(&spawned, run),
+                Err(refusal) => refuse(&refusal, run),
             },
-            SpawnStep::Refuse(refusal) => run.refuse(&refusal),
-            SpawnStep::CarryOut(spawned) => self.carry_out(&spawned, &mut run),
+            SpawnStep::Refuse(refusal) => refuse(&refusal, run),
+            SpawnStep::CarryOut(spawned) => self.carry_out(&spawned, run),
         }
     }
 
     /// How many chains a run may still request; `None` where it may not.
-    pub(super) fn left(
-        &self,
-        site: &Site<'_>,
-        run: &Run,
-        project: &Project,
-        is_step: bool,
-    ) -> Result<Option<u64>, DriveError> {
-        let definitions = self.launcher.map(|launcher| launcher.definitions(project));
+    pub(super) fn left(&self, run: &LoopRun<'_>) -> Result<Option<u64>, DriveError> {
+        let definitions = self.launcher.map(|launcher| launcher.definitions(run.project));
         let Some(Ok(Definitions { budget, .. })) = definitions else { return Ok(None) };
-        let left = budget.max_children.saturating_sub(run.spawns.count);
-        if left == 0 || run.spawns.failures >= budget.max_consecutive_failures {
+        let state = run.state();
+        let left = budget.max_children.saturating_sub(state.spawns.count);
+        if left == 0 || state.spawns.failures >= budget.max_consecutive_failures {
             return Ok(None);
         }
         // A run that is not a step and requested nothing yet belongs to no chain.
-        if !is_step && run.spawns.count == 0 {
+        if run.handoff.is_empty() && state.spawns.count == 0 {
             return Ok(Some(left));
         }
-        let chains = self.index(site)?.chains();
-        Ok(Some(left).filter(|_| Ancestry::of(&run.id, &chains).has_room(budget)))
+        let chains = self.index(&run.site)?.chains();
+        Ok(Some(left).filter(|_| Ancestry::of(&state.id, &chains).has_room(budget)))
     }
 
     fn decide(
         &self,
         request: &SpawnRequest,
-        run: &Requester<'_, '_>,
+        run: &LoopRun<'_>,
     ) -> Result<Result<ChainSpawned, Refusal>, DriveError> {
         let Some(launcher) = self.launcher else { return Ok(Err(Refusal::Off)) };
         let definitions = match launcher.definitions(run.project) {
             Ok(definitions) => definitions,
             Err(error) => return Ok(Err(Refusal::BadFile(error.to_string()))),
         };
-        let index = self.index(run.site)?;
+        let index = self.index(&run.site)?;
         let (chains, ids) = (index.chains(), index.ids.clone());
         drop(index);
-        let state = run.harness.run();
+        let state = run.state();
         let ancestry = Ancestry::of(&state.id, &chains);
         let proposal = admit(state, request, &SpawnContext { definitions, ancestry, ids });
         Ok(proposal.and_then(|proposal| {
@@ -128,21 +98,17 @@ impl<'a> ChainRequests<'a> {
 
     /// Records that there will be a chain, unless its id was taken meanwhile. A process that takes an id holds the
     /// lock of its directory and looks again, so of several only one succeeds.
-    fn grant(
-        &mut self,
-        spawned: &ChainSpawned,
-        run: &mut Requester<'_, 'a>,
-    ) -> Result<(), DriveError> {
+    fn grant(&mut self, spawned: &ChainSpawned, run: &mut LoopRun<'a>) -> Result<(), DriveError> {
         let id = &spawned.chain_id;
-        let lock = match lock(run.site, id) {
+        let lock = match RunLock::take(&RunPlace::of(&run.site, Kind::Chain, id)?) {
             Ok(lock) => Some(lock),
-            Err(DriveError::BusyChain { .. }) => None,
+            Err(DriveError::Busy { .. }) => None,
             Err(error) => return Err(error),
         };
-        if lock.is_none() || self.is_taken(id, run.site)? {
-            return run.refuse(&Refusal::UsedId(id.clone()));
+        if lock.is_none() || self.is_taken(id, &run.site)? {
+            return refuse(&Refusal::UsedId(id.clone()), run);
         }
-        run.append(|heading| spawned.record(heading))?;
+        run.append(run.state().done, |heading| spawned.record(heading))?;
         // It is held until the chain ends, so that no process finds the id free.
         self.granted = lock;
         Ok(())
@@ -165,22 +131,17 @@ impl<'a> ChainRequests<'a> {
     fn carry_out(
         &mut self,
         spawned: &ChainSpawned,
-        run: &mut Requester<'_, 'a>,
+        run: &mut LoopRun<'a>,
     ) -> Result<(), DriveError> {
         let launcher = self.launcher.ok_or(LaunchError::ChainsOff)?;
         let definitions = launcher.definitions(run.project)?;
         let mut budget = definitions.budget;
-        let chains = self.index(run.site)?.chains();
+        let chains = self.index(&run.site)?.chains();
         let known = chains.iter().find(|chain| chain.id == spawned.chain_id);
         if let Some(chain) = known.filter(|chain| chain.outcome.is_some()) {
             let mut reports = StepReports::new(Position::START);
-            for run_id in chain.steps.iter().filter_map(|step| step.run.as_deref()) {
-                reports.add(run.site, run_id)?;
-            }
-            reports.read_on(run.site)?;
-            let ended = chain.steps.iter().filter(|step| step.stop_reason.is_some());
-            let reports: Vec<Report> = ended.map(|step| reports.report(step)).collect();
-            return chain_ended(chain, &reports, run);
+            reports.read_on(chain, &run.site)?;
+            return chain_ended(chain, &reports.of(chain, u64::MAX), run);
         }
         // The time of related chains is subtracted from its own.
         let own = known.map_or(0, Chain::spent_ms);
@@ -188,7 +149,7 @@ impl<'a> ChainRequests<'a> {
         budget.max_runtime_ms = budget.max_runtime_ms.saturating_sub(others);
 
         let steps = spawn::steps(spawned, known, &definitions);
-        let start = spawn::start(spawned, &steps, run.objective);
+        let start = spawn::start(spawned, &steps, &run.objective);
         let opening = if known.is_some() { Opening::Resume } else { Opening::Begin };
         run.site.report(Progress::Chain { id: &spawned.chain_id, steps: &start.steps });
         let id = spawned.chain_id.parse()?;
@@ -207,18 +168,19 @@ impl<'a> ChainRequests<'a> {
     }
 }
 
-fn chain_ended(
-    chain: &Chain,
-    reports: &[Report],
-    run: &mut Requester<'_, '_>,
-) -> Result<(), DriveError> {
+fn refuse(refusal: &Refusal, run: &mut LoopRun<'_>) -> Result<(), DriveError> {
+    run.site.note(&format!("a chain was not started: {refusal}"));
+    run.append(run.state().done, |heading| refusal.record().record(heading))
+}
+
+fn chain_ended(chain: &Chain, reports: &[Report], run: &mut LoopRun<'_>) -> Result<(), DriveError> {
     let finish = ChainSpawnFinish {
         chain_id: chain.id.clone(),
         outcome: chain.outcome.clone().unwrap_or_default(),
         steps_completed: chain.ended(),
         output: returned(chain, reports).into(),
     };
-    run.append(|heading| finish.record(heading))?;
+    run.append(run.state().done, |heading| finish.record(heading))?;
     run.site.report(Progress::Chained { id: &chain.id, outcome: finish.outcome.as_str() });
     Ok(())
 }

@@ -2,15 +2,12 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
-use std::time::Duration;
 
 use autoloop_core::coordinator::Kind;
 use autoloop_core::failure::TurnFailure;
-use autoloop_core::plan::BackendPlan;
-use autoloop_core::prompt::wave::OwnTree;
 use autoloop_core::prompt::{iteration, review};
 use autoloop_core::record::{
-    BackendStart, Heading, IterationStart, LoopResume, LoopStart, LoopStop, Record, ReviewFinish,
+    BackendStart, BackendUsage, IterationStart, LoopResume, LoopStart, LoopStop, ReviewFinish,
     ReviewStart,
 };
 use autoloop_core::review::Contract;
@@ -22,23 +19,21 @@ use autoloop_core::topology::Route;
 use autoloop_core::wave::{Parallel, WaveStep};
 use autoloop_core::wire_enum::Word;
 
-use super::chain_index::ChainIndex;
-use super::chain_requests::{ChainRequests, Requester};
-use super::loop_turns::{LoopTurn, LoopTurns};
-use super::turn_records::{TurnEnd, invalid_events, invalid_waves, refusal_text};
+use super::chain_records::ChainIndex;
+use super::chain_requests::ChainRequests;
+use super::loop_run::{Branch, LoopRun, LoopTurn};
+use super::review_turn::{ReviewTurn, Reviewed, note_violations};
+use super::turn_records::{end_records, invalid_events, invalid_waves, refusal_text};
 use super::wave::{WaveDriver, check_isolation};
 use super::worktrees::Worktrees;
 use super::{DriveError, durability};
 use crate::harness::{Harness, RunLock, RunPlace};
-use crate::journal::{Durability, NewRecord};
+use crate::journal::{NewRecord, Spooled};
 use crate::launch::{Launch, Opening, StepLauncher};
-use crate::layout::RunDir;
 use crate::project::{LoadError, Loaded, Project, read_text};
-use crate::review::{
-    ReviewSandbox, ReviewSite, Violations, not_started, sweep, sweep_placeholders,
-};
+use crate::review::{ReviewSandbox, sweep, sweep_placeholders};
 use crate::site::{Progress, Site};
-use crate::turn::{failure, millis, notes, said, tail, usage};
+use crate::turn::{client_error, failure, millis, notes, said, tail, usage};
 use crate::world::{self, Finished};
 
 /// The objective where neither the request nor the settings have one.
@@ -48,39 +43,13 @@ const LONGEST_HANDOFF: u64 = 1024 * 1024;
 
 const CONTRACT: Contract = Contract::Metareview;
 
-/// A run of a loop, and everything that is needed to carry it out.
 pub struct LoopDriver<'a> {
-    site: Site<'a>,
-    project: &'a Project,
-    pub(super) harness: Harness<'a, LoopFold>,
-    loaded: Loaded,
-    objective: String,
-    /// What the earlier steps of a chain left; empty outside of one.
-    handoff: String,
-    /// What is wrong with the files of the loop, for the next prompt.
-    notices: Vec<String>,
-    /// The end of the output of the last agent.
+    pub(super) run: LoopRun<'a>,
     output_tail: String,
     reviewer: ReviewSandbox,
-    dir: RunDir,
-    /// Set for a branch of a wave.
-    branch: Option<Branch>,
     chains: ChainRequests<'a>,
     /// Where branches have their worktrees, as found first: how git stores files does not change after that.
     worktrees: OnceCell<Worktrees>,
-}
-
-/// What makes a run a branch of a wave.
-#[derive(Clone, Debug)]
-pub(super) struct Branch {
-    /// The run that it is a branch of.
-    pub(super) parent: String,
-    pub(super) dir: RunDir,
-    /// The event that routes its first iteration.
-    pub(super) opening_event: String,
-    pub(super) timeout: Duration,
-    /// Its worktree, if it does not work in the project itself.
-    pub(super) own_tree: Option<OwnTree>,
 }
 
 impl<'a> LoopDriver<'a> {
@@ -105,7 +74,7 @@ impl<'a> LoopDriver<'a> {
         let Launch { project, loaded, id, opening, objective, .. } = launch;
         let (loaded, objective) = (loaded.clone(), objective.clone());
         let mut driver = LoopDriver::new(site, project, loaded, id, None, *opening, objective)?;
-        launch.keep_request(driver.site.world)?;
+        launch.keep_request(driver.run.site.world)?;
         driver.chains = ChainRequests::new(launcher, index);
         Ok(driver)
     }
@@ -130,20 +99,19 @@ impl<'a> LoopDriver<'a> {
             Some(branch) => branch.dir.clone(),
             None => site.state_dir.run(Kind::Loop, run),
         };
-        let place = RunPlace { dir: &dir, run: run.as_str(), world };
-        let lock = RunLock::take(place)?;
+        let place = RunPlace { kind: Kind::Loop, dir, run: run.as_str(), world };
+        let lock = RunLock::take(&place)?;
         if !world.spawner.is_simulated() {
             sweep(site.state_dir, world);
         }
-        let path = dir.handoff();
+        let path = place.dir.handoff();
         let handoff = read_text(&*world.disk, &path, LONGEST_HANDOFF)
             .map_err(|why| LoadError::Unreadable { path, why })?
             .unwrap_or_default();
-        let harness: Harness<'_, LoopFold> = match opening {
-            Opening::Begin => Harness::begin(site.journal, place, lock)?,
-            Opening::Resume => Harness::resume(site.journal, place, lock, site.trust)?,
-        };
-        let recorded = harness.run().start.as_ref().map(|start| start.objective.clone());
+        let durability = durability(&loaded.plan);
+        let harness: Harness<'_, LoopFold> =
+            Harness::open(opening, &site, &place, lock, durability)?;
+        let recorded = harness.fold().run.start.as_ref().map(|start| start.objective.clone());
         let objective = recorded
             .or(objective)
             .or_else(|| loaded.objective.clone())
@@ -152,18 +120,21 @@ impl<'a> LoopDriver<'a> {
             // What cannot be found now is removed by a later run.
             let _ = sweep_placeholders(&project.dir, &project.loop_dir, site.state_dir, world);
         }
+        let (notices, dir) = (Vec::new(), place.dir);
         Ok(LoopDriver {
-            site,
-            project,
-            harness,
-            loaded,
-            objective,
-            handoff,
-            notices: Vec::new(),
+            run: LoopRun {
+                site,
+                project,
+                harness,
+                loaded,
+                objective,
+                handoff,
+                notices,
+                dir,
+                branch,
+            },
             output_tail: String::new(),
             reviewer,
-            dir,
-            branch,
             chains: ChainRequests::default(),
             worktrees: worktrees.map(OnceCell::from).unwrap_or_default(),
         })
@@ -172,7 +143,7 @@ impl<'a> LoopDriver<'a> {
     /// Carries the run out to its end. After an error it can be resumed.
     pub fn run(mut self) -> Result<Run, DriveError> {
         self.carry_out()?;
-        Ok(self.harness.into_fold().run)
+        Ok(self.run.harness.into_fold().run)
     }
 
     pub(super) fn carry_out(&mut self) -> Result<(), DriveError> {
@@ -181,8 +152,8 @@ impl<'a> LoopDriver<'a> {
             if self.is_interrupted()? {
                 return Ok(());
             }
-            let rules = self.loaded.plan.rules();
-            match next_step(self.harness.run(), &rules, &self.loaded.topology) {
+            let loaded = &self.run.loaded;
+            match next_step(self.run.state(), &loaded.plan.rules(), &loaded.topology) {
                 Step::Start => self.start()?,
                 Step::Review { before } => self.review(before)?,
                 Step::Iterate(order) => {
@@ -190,52 +161,43 @@ impl<'a> LoopDriver<'a> {
                     self.reload();
                 }
                 Step::Complete(complete) => {
-                    self.append(self.last_iteration(), |heading| complete.record(heading))?;
+                    let last = self.last_iteration();
+                    self.run.append(last, |heading| complete.record(heading))?;
                 }
                 Step::Stop(stop) => self.stop(stop)?,
                 Step::Wave(step) => self.wave(step)?,
-                Step::Chain(step) => {
-                    let requester = Requester {
-                        site: &self.site,
-                        harness: &mut self.harness,
-                        project: self.project,
-                        loaded: &self.loaded,
-                        objective: &self.objective,
-                    };
-                    self.chains.step(step, requester)?;
-                }
+                Step::Chain(step) => self.chains.step(step, &mut self.run)?,
                 Step::Over(_) => return Ok(()),
             }
         }
     }
 
     fn start(&mut self) -> Result<(), DriveError> {
-        let (plan, project) = (&self.loaded.plan, self.project);
+        let LoopRun { loaded: Loaded { plan, .. }, project, branch, .. } = &self.run;
         // The files of a preset that the run has no copy of.
         let shared = Some(&project.loop_dir)
-            .filter(|dir| project.is_preset() && **dir != self.dir.loop_copy());
+            .filter(|dir| project.is_preset() && **dir != self.run.dir.loop_copy());
         let start = LoopStart {
             max_iterations: plan.max_iterations,
             completion_promise: plan.completion.promise.clone().unwrap_or_default(),
             completion_event: plan.completion.event.clone(),
             review_every: plan.review.as_ref().map_or(0, |review| review.every.get()),
-            objective: self.objective.clone(),
+            objective: self.run.objective.clone(),
             preset: project.is_preset().then(|| project.preset.clone()),
             preset_dir: shared.map(|dir| dir.display().to_string()),
-            parent: self.branch.as_ref().map(|branch| branch.parent.clone()),
-            opening_event: self.branch.as_ref().map(|branch| branch.opening_event.clone()),
+            parent: branch.as_ref().map(|branch| branch.parent.clone()),
+            opening_event: branch.as_ref().map(|branch| branch.opening_event.clone()),
         };
-        self.append(String::new(), |heading| start.record(heading))?;
-        self.site.report(Progress::Began(self.harness.run()));
+        self.run.append("", |heading| start.record(heading))?;
+        self.run.site.report(Progress::Began(self.run.state()));
         Ok(())
     }
 
-    /// Records that a run is resumed that had stopped or crashed.
     fn record_resumption(&mut self) -> Result<(), DriveError> {
-        if let Some(note) = self.harness.take_forged_note() {
-            self.site.note(&note);
+        if let Some(note) = self.run.harness.take_forged_note() {
+            self.run.site.note(&note);
         }
-        let run = self.harness.run();
+        let run = self.run.state();
         let previous_stop_reason = match &run.stage {
             Stage::New => return Ok(()),
             Stage::Ended(Ending::Stop { reason }) => reason.clone(),
@@ -244,20 +206,19 @@ impl<'a> LoopDriver<'a> {
         };
         let resumed_from_iteration = run.done_on_resume();
         let resume = LoopResume { resumed_from_iteration, previous_stop_reason };
-        self.append(self.last_iteration(), |heading| resume.record(heading))?;
-        self.site.report(Progress::Resumed(self.harness.run()));
+        self.run.append(self.last_iteration(), |heading| resume.record(heading))?;
+        self.run.site.report(Progress::Resumed(self.run.state()));
         Ok(())
     }
 
-    /// Ends the run if it was asked to stop.
     fn is_interrupted(&mut self) -> Result<bool, DriveError> {
-        let is_over = matches!(self.harness.run().stage, Stage::New | Stage::Ended(_));
-        if self.site.interrupts.first().is_none() || is_over {
+        let is_over = matches!(self.run.state().stage, Stage::New | Stage::Ended(_));
+        if self.run.site.interrupts.first().is_none() || is_over {
             return Ok(false);
         }
         self.stop(LoopStop {
             reason: StopReason::Interrupted.into(),
-            iteration: Some(self.harness.run().done),
+            iteration: Some(self.run.state().done),
             ..LoopStop::default()
         })?;
         Ok(true)
@@ -268,38 +229,28 @@ impl<'a> LoopDriver<'a> {
         if matches!(stop.reason.known(), Some(BackendFailed | BackendTimeout)) {
             stop.output_tail = Some(self.output_tail.clone());
         }
-        self.append(self.last_iteration(), |heading| stop.record(heading))
+        self.run.append(self.last_iteration(), |heading| stop.record(heading))
     }
 
     /// The number of the last iteration that began; 0 before the first.
     fn last_iteration(&self) -> String {
-        let run = self.harness.run();
+        let run = self.run.state();
         (run.done + u64::from(run.stage == Stage::Iterating)).to_string()
     }
 
     /// Starts the agent for one iteration, and records and checks what it did.
     fn iterate(&mut self, order: &Order) -> Result<(), DriveError> {
-        self.site.report(Progress::Iteration {
+        let run = &mut self.run;
+        run.site.report(Progress::Iteration {
             number: order.iteration,
-            of: self.loaded.plan.max_iterations,
+            of: run.loaded.plan.max_iterations,
             roles: &order.route.roles,
             event: &order.recent_event,
         });
-        let backend = self.backend(&order.route);
+        let backend = run.backend(&order.route);
         let backpressure = order.backpressure.as_ref().map(refusal_text);
-        let chains_left = self.chains.left(
-            &self.site,
-            self.harness.run(),
-            self.project,
-            !self.handoff.is_empty(),
-        )?;
-        let turns = self.turns();
-        let prompt = iteration::render(&iteration::IterationOrder {
-            objective: self.objective.clone(),
-            handoff: self.handoff.clone(),
-            chains: chains_left,
-            ..turns.iteration(order)?
-        });
+        let chains_left = self.chains.left(run)?;
+        let prompt = iteration::render(&run.iteration(order, chains_left)?);
         let turn = LoopTurn {
             iteration: order.iteration,
             recent_event: &order.recent_event,
@@ -307,7 +258,7 @@ impl<'a> LoopDriver<'a> {
             review: "",
             prompt: &prompt,
         };
-        let launch = turns.launch(&backend, &turn)?;
+        let launch = run.launch(&backend, &turn)?;
         let start = IterationStart {
             recent_event: order.recent_event.clone(),
             suggested_roles: order.route.roles.join(","),
@@ -322,14 +273,22 @@ impl<'a> LoopDriver<'a> {
             timeout_ms: millis(backend.timeout),
             prompt_detour: launch.delivery.fallback.map(|why| why.to_string()),
         };
-        self.append_all(order.iteration, |heading| {
+        run.harness.record(order.iteration, |heading| {
             vec![start.record(heading), backend_start.record(heading)]
         })?;
 
-        let ended = launch.run(self.site.world, &self.site.interrupts);
-        let (output, finished) = (ended.long_output(self.site.world), ended.finished);
-        let end = TurnEnd::new(&finished, failure(&finished, &backend).as_ref(), output);
-        self.record_end(order, &finished, &end)
+        let site = run.site.clone();
+        let ended = launch.run(&site, &site.interrupts, |waiting| {
+            run.append(order.iteration, |heading| waiting.record(heading))
+        })?;
+        let (output, finished) = (ended.long_output(run.site.world), ended.finished);
+        let failure = failure(&finished, &backend);
+        let error = client_error(&finished, &backend);
+        if let Some(advice) = error.and_then(|error| error.class.advice()) {
+            run.site.note(&format!("hint: {advice}"));
+        }
+        let usage = usage(&finished, &backend, &order.route.roles.join(","));
+        self.record_end(order, &finished, failure.as_ref(), output.as_ref(), usage)
     }
 
     /// Records how the iteration ended, and what was not allowed in it.
@@ -337,47 +296,41 @@ impl<'a> LoopDriver<'a> {
         &mut self,
         order: &Order,
         finished: &Finished,
-        end: &TurnEnd,
+        failure: Option<&TurnFailure>,
+        output: Option<&Spooled>,
+        usage: Option<BackendUsage>,
     ) -> Result<(), DriveError> {
-        let heading = self.harness.heading(order.iteration, self.site.world.clock.now());
-        let parallel = self.loaded.plan.waves();
+        let run = &mut self.run;
+        let heading = run.harness.heading(order.iteration);
+        let parallel = run.loaded.plan.waves();
         self.output_tail = tail(&said(finished));
-        self.harness.append(durability(&self.loaded.plan), |foreign| {
-            let events = invalid_events(&order.recent_event, &order.route, &parallel, foreign);
-            let waves = invalid_waves(&order.recent_event, &order.route, &parallel, foreign);
-            let events = events.iter().map(|invalid| invalid.record(&heading).into());
-            let waves = waves.iter().map(|invalid| invalid.record(&heading).into());
-            end.records(&heading, events.chain(waves).collect())
+        run.harness.append(|foreign| {
+            let Order { recent_event, route, .. } = order;
+            let mut between: Vec<_> = usage.iter().map(|it| it.record(&heading).into()).collect();
+            between.extend(invalid_events(recent_event, route, &parallel, foreign, &heading));
+            between.extend(invalid_waves(recent_event, route, &parallel, foreign, &heading));
+            end_records(finished, failure, output, between, &heading)
         })?;
         // Why an agent could not be started is why the iteration failed.
         let was_started = !matches!(finished.ending, world::Ending::NeverStarted(_));
         for note in notes(finished).iter().filter(|_| was_started) {
-            self.site.note(note);
+            run.site.note(note);
         }
-        self.site.report(Progress::Iterated(self.harness.run()));
-        let rules = self.loaded.plan.rules();
-        if let Some(Remark::NotCounted { claim, why, .. }) = remark(self.harness.run(), &rules) {
-            self.site.note(&format!("the {claim} did not count: {why}"));
+        run.site.report(Progress::Iterated(run.state()));
+        let rules = run.loaded.plan.rules();
+        if let Some(Remark::NotCounted { claim, why, .. }) = remark(run.state(), &rules) {
+            run.site.note(&format!("the {claim} did not count: {why}"));
         }
         Ok(())
     }
 
-    /// The agent of the first suggested role.
-    fn backend(&self, route: &Route) -> BackendPlan {
-        let role = route.roles.first().and_then(|role| self.loaded.topology.role(role));
-        match role {
-            Some(role) => self.loaded.plan.backend_for(role).clone(),
-            None => self.loaded.plan.backend.clone(),
-        }
-    }
-
     /// Runs a metareview before an iteration. However it ends, the loop continues.
     fn review(&mut self, before: u64) -> Result<(), DriveError> {
-        let Some(plan) = self.loaded.plan.review.clone() else { return Ok(()) };
-        self.site.report(Progress::Review { before });
-        let (world, recent_event) = (self.site.world, self.harness.run().recent_event.clone());
-        let turns = self.turns();
-        let prompt = review::render(&turns.review(before, &recent_event)?);
+        let run = &mut self.run;
+        let Some(plan) = run.loaded.plan.review.clone() else { return Ok(()) };
+        run.site.report(Progress::Review { before });
+        let (world, recent_event) = (run.site.world, run.state().recent_event.clone());
+        let prompt = review::render(&run.review(before, &recent_event)?);
         let route = Route {
             roles: vec!["review".to_owned()],
             events: vec![METAREVIEW_DISABLED.to_owned()],
@@ -389,19 +342,19 @@ impl<'a> LoopDriver<'a> {
             review: CONTRACT.name(),
             prompt: &prompt,
         };
-        let mut launch = turns.launch(&plan.backend, &turn)?;
-        let site = ReviewSite {
-            world,
-            program: self.site.program,
-            home: self.project.env.home.as_deref(),
+        let mut review = ReviewTurn {
+            site: run.site.clone(),
+            home: run.project.env.home.as_deref(),
+            sandbox: &self.reviewer,
+            launch: run.launch(&plan.backend, &turn)?,
+            ends: run.site.interrupts.clone(),
         };
-        let subject = || turns.review_subject(CONTRACT, &turn);
-        let confined = self.reviewer.confine(subject, &mut launch.job, site);
+        let confined = review.confine(|| run.review_subject(CONTRACT, &turn));
         let start = ReviewStart {
             kind: CONTRACT.name().to_owned(),
             backend_kind: plan.backend.kind.into(),
             command: plan.backend.command.clone(),
-            prompt_mode: launch.prompt_mode(),
+            prompt_mode: review.launch.prompt_mode(),
             prompt: prompt.as_str().into(),
             timeout_ms: millis(plan.backend.timeout),
             enforcement: match &confined {
@@ -409,20 +362,14 @@ impl<'a> LoopDriver<'a> {
                 Ok(None) | Err(_) => None,
             },
         };
-        self.append(before, |heading| start.record(heading))?;
+        run.append(before, |heading| start.record(heading))?;
 
-        let held = confined.and_then(|confined| {
-            let hold = |confined| self.reviewer.hold(confined, &launch.job, world);
-            confined.map(hold).transpose()
-        });
-        let (ended, changes) = match held {
-            Ok(held) => {
-                let ended = launch.run(world, &self.site.interrupts);
-                let release = |held| self.reviewer.release(held, world, |_| {}).0;
-                (ended, held.map(release).unwrap_or_default())
-            }
-            Err(error) => (not_started(&error), Violations::default()),
-        };
+        let Reviewed { ended, changes, .. } = review.run(
+            confined,
+            None,
+            || false,
+            |waiting| run.append(before, |heading| waiting.record(heading)),
+        )?;
         let (output, finished) = (ended.long_output(world), ended.finished);
         let failure = failure(&finished, &plan.backend);
         let finish = ReviewFinish {
@@ -435,23 +382,22 @@ impl<'a> LoopDriver<'a> {
             detail: failure.as_ref().and_then(TurnFailure::cause),
         };
         let violations = changes.all_violations();
-        for violation in &violations {
-            let (path, what) = (&violation.path, &violation.what);
-            self.site.note(&format!("reviewer modified a protected file: {path} ({what})"));
-        }
-        let heading = self.harness.heading(before, world.clock.now());
-        self.harness.append(durability(&self.loaded.plan), |foreign| {
-            let invalid = invalid_events(&recent_event, &route, &Parallel::Off, foreign);
-            let mut records: Vec<NewRecord> =
-                invalid.iter().map(|invalid| invalid.record(&heading).into()).collect();
+        note_violations(&violations, "", &run.site);
+        let heading = run.harness.heading(before);
+        run.harness.append(|foreign| {
+            let mut records =
+                invalid_events(&recent_event, &route, &Parallel::Off, foreign, &heading);
             records.extend(violations.iter().map(|violation| violation.record(&heading).into()));
-            records.extend(usage(&finished).map(|usage| usage.record(&heading).into()));
+            records.extend(
+                usage(&finished, &plan.backend, CONTRACT.name())
+                    .map(|usage| usage.record(&heading).into()),
+            );
             records.push(NewRecord { record: finish.record(&heading), spooled: output.clone() });
             records
         })?;
         self.report_review(&finished, failure.as_ref());
         self.reload();
-        self.notices.extend(changes.notices);
+        self.run.notices.extend(changes.notices);
         Ok(())
     }
 
@@ -459,22 +405,15 @@ impl<'a> LoopDriver<'a> {
     fn report_review(&self, finished: &Finished, failure: Option<&TurnFailure>) {
         let was_started = !matches!(finished.ending, world::Ending::NeverStarted(_));
         if let Some(failure) = failure.filter(|it| !it.is_interrupt() && was_started) {
-            self.site.note(&failure.of(CONTRACT.name()));
+            self.run.site.note(&failure.of(CONTRACT.name()));
         }
         let about = if was_started { "" } else { "no metareview took place: " };
-        notes(finished).iter().for_each(|note| self.site.note(&format!("{about}{note}")));
+        notes(finished).iter().for_each(|note| self.run.site.note(&format!("{about}{note}")));
     }
 
     fn wave(&mut self, step: WaveStep) -> Result<(), DriveError> {
         let is_join = matches!(step, WaveStep::Join(_));
-        WaveDriver {
-            site: &self.site,
-            project: self.project,
-            loaded: &self.loaded,
-            harness: &mut self.harness,
-            worktrees: &self.worktrees,
-        }
-        .step(step)?;
+        WaveDriver { run: &mut self.run, worktrees: &self.worktrees }.step(step)?;
         if is_join {
             // As after an iteration: branches may have changed the files of the loop.
             self.reload();
@@ -485,69 +424,40 @@ impl<'a> LoopDriver<'a> {
     /// Reads the files of the loop again. Where they cannot be used, the last good ones stay in force,
     /// and the next prompt says what is wrong.
     fn reload(&mut self) {
-        let before = std::mem::take(&mut self.notices);
-        let disk = &*self.site.world.disk;
+        let run = &mut self.run;
+        let before = std::mem::take(&mut run.notices);
+        let disk = &*run.site.world.disk;
         // Where the names of the files cannot be known, loading them says so.
-        for file in self.project.ignored_settings(disk).unwrap_or_default() {
+        for file in run.project.ignored_settings(disk).unwrap_or_default() {
             let notice = format!(
                 "{} is ignored until the next run: it did not exist when this run began",
                 file.display()
             );
             if !before.contains(&notice) {
-                self.site.note(&notice);
+                run.site.note(&notice);
             }
-            self.notices.push(notice);
+            run.notices.push(notice);
         }
-        let loaded = self.project.load(disk).map_err(DriveError::from);
+        let loaded = run.project.load(disk).map_err(DriveError::from);
         let checked = loaded.and_then(|mut loaded| {
-            if let Some(branch) = &self.branch {
+            if let Some(branch) = &run.branch {
                 loaded.plan = loaded.plan.for_branch(branch.timeout);
             }
             let mode = loaded.plan.review.as_ref().map(|review| review.sandbox);
-            let layers = ReviewSandbox::layers(mode, self.site.world)?;
+            let layers = ReviewSandbox::layers(mode, run.site.world)?;
             Ok((loaded, layers))
         });
         match checked {
             Ok((loaded, layers)) => {
-                self.loaded = loaded;
+                run.harness.durability = durability(&loaded.plan);
+                run.loaded = loaded;
                 self.reviewer.set_layers(layers);
             }
             Err(error) => {
                 let notice = format!("the files of the loop cannot be used as they are: {error}");
-                self.site.note(&notice);
-                self.notices.push(notice);
+                run.site.note(&notice);
+                run.notices.push(notice);
             }
         }
-    }
-
-    /// What the turns of this run are made from.
-    fn turns(&self) -> LoopTurns<'_> {
-        LoopTurns {
-            site: &self.site,
-            project: self.project,
-            loaded: &self.loaded,
-            run: self.harness.run(),
-            scratchpad: self.harness.scratchpad(),
-            dir: &self.dir,
-            own_tree: self.branch.as_ref().and_then(|branch| branch.own_tree.as_ref()),
-            notices: &self.notices,
-        }
-    }
-
-    fn append(
-        &mut self,
-        iteration: impl ToString,
-        record: impl FnOnce(&Heading) -> Record,
-    ) -> Result<(), DriveError> {
-        self.append_all(iteration, |heading| vec![record(heading)])
-    }
-
-    fn append_all(
-        &mut self,
-        iteration: impl ToString,
-        records: impl FnOnce(&Heading) -> Vec<Record>,
-    ) -> Result<(), DriveError> {
-        let durability: Durability = durability(&self.loaded.plan);
-        self.harness.record(durability, iteration, self.site.world.clock.now(), records)
     }
 }

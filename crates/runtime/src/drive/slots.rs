@@ -21,7 +21,7 @@ use autoloop_core::record::{
     Heading, Record, SlotRunFinish, SlotRunResume, SlotRunStart, SlotStart,
 };
 use autoloop_core::slot::{
-    End, FinishedIteration, NewItems, Phase, Review, Slot, SlotRules, Slots, Step, begins,
+    Commit, End, FinishedIteration, NewItems, Phase, Review, Slot, SlotRules, Slots, Step, begins,
     next_step,
 };
 
@@ -29,7 +29,6 @@ use super::parallel::together;
 use super::{DriveError, durability};
 use crate::error::LaunchError;
 use crate::harness::{Harness, RunLock, RunPlace};
-use crate::journal::Durability;
 use crate::launch::{Launch, Opening, look_up};
 use crate::layout::RunDir;
 use crate::project::{Loaded, Project};
@@ -47,7 +46,6 @@ use worktrees::SlotWorktrees;
 /// At most so many items are named that were added during a run.
 const NAMED: usize = 10;
 
-/// A run of slots, and everything that is needed to carry it out.
 pub struct SlotsDriver<'a> {
     site: Site<'a>,
     project: &'a Project,
@@ -64,39 +62,26 @@ pub struct SlotsDriver<'a> {
     opening: Opening,
 }
 
-/// The settings that decide how work is judged.
+/// The settings that decide how work is judged: those of a plan without the limits that may change.
 ///
 /// They are fixed when a user begins or resumes a run: an agent that works in the project can write its settings, and
 /// must not be able to choose its own reviewer, or none.
 #[derive(Clone, PartialEq)]
 struct Criteria {
-    review: Review,
-    max_fix_attempts: u64,
-    contract_repair: u64,
-    new_items: NewItems,
-    max_items: Option<u64>,
+    rules: SlotRules,
     reviewer: BackendPlan,
 }
 
 impl Criteria {
     fn of(plan: &SlotsPlan) -> Self {
-        let SlotRules { review, max_fix_attempts, contract_repair, new_items, max_items, .. } =
-            plan.rules;
-        let reviewer = plan.reviewer.clone();
-        Criteria { review, max_fix_attempts, contract_repair, new_items, max_items, reviewer }
+        let free =
+            SlotRules { iterations: None, parallel_agents: 0, commit: Commit::On, ..plan.rules };
+        Criteria { rules: free, reviewer: plan.reviewer.clone() }
     }
 
     fn enforce(&self, plan: &mut SlotsPlan) {
-        let Criteria { review, max_fix_attempts, contract_repair, new_items, max_items, .. } =
-            *self;
-        plan.rules = SlotRules {
-            review,
-            max_fix_attempts,
-            contract_repair,
-            new_items,
-            max_items,
-            ..plan.rules
-        };
+        let SlotRules { iterations, parallel_agents, commit, .. } = plan.rules;
+        plan.rules = SlotRules { iterations, parallel_agents, commit, ..self.rules };
         plan.reviewer.clone_from(&self.reviewer);
     }
 }
@@ -110,17 +95,6 @@ impl<'a> SlotsDriver<'a> {
         named_now: &[Key],
     ) -> Result<Self, DriveError> {
         launch.report(&site);
-        let driver = SlotsDriver::new(site, launch, queue, named_now)?;
-        launch.keep_request(driver.site.world)?;
-        Ok(driver)
-    }
-
-    fn new(
-        site: Site<'a>,
-        launch: &'a Launch,
-        queue: &'a dyn Queue,
-        named_now: &[Key],
-    ) -> Result<Self, DriveError> {
         let Launch { project, id: run, opening, .. } = launch;
         let (opening, loaded, world) = (*opening, launch.loaded.clone(), site.world);
         let read = project.slot_prompts(&loaded, &*world.disk);
@@ -135,13 +109,10 @@ impl<'a> SlotsDriver<'a> {
         }
         let reviewer = ReviewSandbox::choose(Some(loaded.plan.slots.sandbox), world)?;
         let worktrees = SlotWorktrees::find(project, &loaded, world)?;
-        let dir = site.state_dir.run(Kind::Slots, run);
-        let place = RunPlace { dir: &dir, run: run.as_str(), world };
-        let lock = RunLock::take(place)?;
-        let harness: Harness<'_, Slots> = match opening {
-            Opening::Begin => Harness::begin(site.journal, place, lock)?,
-            Opening::Resume => Harness::resume(site.journal, place, lock, site.trust)?,
-        };
+        let place = RunPlace::of(&site, Kind::Slots, run.as_str())?;
+        let lock = RunLock::take(&place)?;
+        let durability = durability(&loaded.plan);
+        let harness: Harness<'_, Slots> = Harness::open(opening, &site, &place, lock, durability)?;
         check_source(harness.fold(), &loaded.plan.slots)?;
         let prompts = RunPrompts::of(harness.fold().prompts.as_ref(), read, named_now)?;
         let has_prompt = prompts.in_force.reviewer_prompt.is_some();
@@ -149,6 +120,7 @@ impl<'a> SlotsDriver<'a> {
         if !world.spawner.is_simulated() {
             sweep(site.state_dir, world);
         }
+        launch.keep_request(world)?;
         Ok(SlotsDriver {
             claims: Claims::new(queue, world),
             harness: Mutex::new(harness),
@@ -157,7 +129,7 @@ impl<'a> SlotsDriver<'a> {
             queue,
             loaded,
             prompts,
-            dir,
+            dir: place.dir,
             worktrees,
             reviewer,
             last_read: None,
@@ -168,26 +140,46 @@ impl<'a> SlotsDriver<'a> {
     /// Carries the run out to its end, or until it is interrupted. After an error it can be resumed.
     pub fn run(mut self) -> Result<Slots, DriveError> {
         self.record_resumption()?;
+        // The settings were read when the run was launched.
+        let mut has_worked = false;
         loop {
-            if self.site.interrupts.first().is_some() {
+            if self.is_interrupted()? {
                 break;
             }
             match self.step() {
                 Step::Start => self.start()?,
                 Step::Open { .. } => {
-                    self.reload()?;
+                    if has_worked {
+                        self.reload()?;
+                    }
                     // By the settings as they are now the run may have ended.
                     if let Step::Open { iteration, slots } = self.step() {
                         self.open_iteration(iteration, &slots)?;
                     }
                 }
-                Step::CarryOut { iteration, slots } => self.carry_out(iteration, slots)?,
+                Step::CarryOut { iteration, slots } => {
+                    self.carry_out(iteration, slots)?;
+                    has_worked = true;
+                }
                 Step::FinishIteration(finished) => self.finish_iteration(&finished)?,
                 Step::Finish(finish) => self.finish_run(&finish)?,
                 Step::Over => break,
             }
         }
         Ok(self.harness.into_inner().unwrap_or_else(PoisonError::into_inner).into_fold())
+    }
+
+    /// Ends the run if it was asked to stop. Its open slots keep their items until it is resumed.
+    fn is_interrupted(&self) -> Result<bool, DriveError> {
+        if self.site.interrupts.first().is_none() {
+            return Ok(false);
+        }
+        let is_open = self.look(|slots| slots.start.is_some() && slots.finish.is_none());
+        if is_open {
+            let finish = self.look(|slots| slots.finished(End::Interrupted));
+            self.append(0, |heading| vec![finish.record(heading)])?;
+        }
+        Ok(true)
     }
 
     fn step(&self) -> Step {
@@ -280,7 +272,10 @@ impl<'a> SlotsDriver<'a> {
         let placing = |plan: &SlotsPlan| (plan.isolation, plan.rules.parallel_agents);
         let placed = placing(&self.loaded.plan.slots);
         match project.load(&*world.disk) {
-            Ok(loaded) => self.loaded = loaded,
+            Ok(loaded) => {
+                self.harness().durability = durability(&loaded.plan);
+                self.loaded = loaded;
+            }
             Err(error) => self.site.note(&format!(
                 "the run keeps the settings that it had, as these cannot be used: {error}"
             )),
@@ -331,15 +326,16 @@ impl<'a> SlotsDriver<'a> {
                 continue;
             }
             let item = item.unwrap_or_default();
-            let place = self.worktrees.place(&self.dir.slot(iteration, *number), &run);
+            let dir = self.dir.slot(iteration, *number);
+            let (branch, tree) = self.worktrees.place(&dir, &run);
             starts.push(SlotStart {
                 slot: *number,
                 item_id: item.id,
                 title: item.title,
                 actor: actor(&run, *number),
                 base: base.clone(),
-                branch: place.branch,
-                tree: place.tree.display().to_string(),
+                branch,
+                tree: tree.display().to_string(),
             });
         }
         if starts.is_empty() {
@@ -361,7 +357,8 @@ impl<'a> SlotsDriver<'a> {
             (
                 Some(DriveError::Launch(LaunchError::NoAgent { .. })),
                 Err(DriveError::Launch(LaunchError::NoAgent { .. })),
-            ) => {}
+            )
+            | (Some(DriveError::Client { .. }), Err(DriveError::Client { .. })) => {}
             (Some(_), Err(error)) => self.site.note(&error.to_string()),
             (_, Ok(())) => {}
         };
@@ -405,7 +402,6 @@ impl<'a> SlotsDriver<'a> {
         Ok(())
     }
 
-    /// Names items that were added during the run and left in the queue.
     fn report_new_items(&self) {
         let mark = self.look(|slots| slots.start.as_ref()?.queue_mark.clone());
         let Some(mark) = mark.filter(|_| self.rules().new_items == NewItems::Excluded) else {
@@ -474,31 +470,15 @@ impl<'a> SlotsDriver<'a> {
         iteration: u64,
         records: impl FnOnce(&Heading) -> Vec<Record>,
     ) -> Result<(), DriveError> {
-        let mut harness = self.harness();
-        let heading = self.heading(&harness, iteration);
-        let durability = durability(&self.loaded.plan);
-        let note = harness.append_refusing(durability, &heading, &records(&heading))?;
-        drop(harness);
+        let note = self.harness().record_refusing(numbered(iteration), records)?;
         note.iter().for_each(|note| self.site.note(note));
         Ok(())
     }
+}
 
-    /// Appends a record that only views use.
-    fn append_quietly(
-        &self,
-        iteration: u64,
-        record: impl FnOnce(&Heading) -> Record,
-    ) -> Result<(), DriveError> {
-        let mut harness = self.harness();
-        let record = record(&self.heading(&harness, iteration));
-        // The next records bring it to the disk.
-        harness.append_quietly(Durability::Cached, |_| vec![record.clone().into()])
-    }
-
-    fn heading(&self, harness: &Harness<'_, Slots>, iteration: u64) -> Heading {
-        let iteration = if iteration == 0 { String::new() } else { iteration.to_string() };
-        harness.heading(iteration, self.site.world.clock.now())
-    }
+/// The number of an iteration in a record; empty in those of the run itself.
+fn numbered(iteration: u64) -> String {
+    if iteration == 0 { String::new() } else { iteration.to_string() }
 }
 
 fn rules(loaded: &Loaded, has_reviewer_prompt: bool) -> SlotRules {
@@ -541,11 +521,10 @@ fn check_agents(
 
 /// The program of the agent of a phase is missing; names the setting.
 fn agent_missing(loaded: &Loaded, phase: Phase, why: String) -> DriveError {
-    let settings = &loaded.settings;
-    let has_own = settings.origin(Key::SlotsReviewerCommand) != Origin::Default;
+    let has_own = loaded.settings.origin(Key::SlotsReviewerCommand) != Origin::Default;
     let key = match phase {
         Phase::Review if has_own => Key::SlotsReviewerCommand,
         _ => Key::BackendCommand,
     };
-    LaunchError::NoAgent { why, setting: format!("{key} ({})", settings.provenance(key)) }.into()
+    LaunchError::NoAgent { why, setting: loaded.named(key) }.into()
 }

@@ -3,8 +3,7 @@
 use autoloop_core::failure::TurnFailure;
 use autoloop_core::provenance::FORGED;
 use autoloop_core::record::{
-    BackendFinish, BackendUsage, ChainSpawned, EventInvalid, Heading, IterationFinish, Seconds,
-    WaveInvalid,
+    Amount, BackendFinish, ChainSpawned, EventInvalid, Heading, IterationFinish, WaveInvalid,
 };
 use autoloop_core::routing::{Admission, InvalidEvent, Refusal, admit};
 use autoloop_core::topic::Topic;
@@ -13,66 +12,47 @@ use autoloop_core::wave::{DISABLED, Parallel, refused as refused_wave};
 
 use super::Foreign;
 use crate::journal::{NewRecord, Spooled};
-use crate::turn::{said, usage};
+use crate::turn::said;
 use crate::world::Finished;
 
 /// Readers of the journal are shown an output whole up to this many bytes.
 const LONG_OUTPUT: u64 = 64 * 1024;
 
-/// How an iteration ended, as it is recorded.
-pub(super) struct TurnEnd {
-    backend: BackendFinish<'static>,
-    usage: Option<BackendUsage>,
-    iteration: IterationFinish<'static>,
-    /// The output, where it is too long to be held in memory.
-    output: Option<Spooled>,
-}
-
-impl TurnEnd {
-    pub(super) fn new(
-        finished: &Finished,
-        failure: Option<&TurnFailure>,
-        output: Option<Spooled>,
-    ) -> Self {
-        let text = if output.is_some() { String::new() } else { said(finished) };
-        let (exit_code, timed_out) = (finished.exit_code(), finished.timed_out());
-        let elapsed_s = Seconds(finished.elapsed.as_secs());
-        let is_long = finished.stdout.bytes > LONG_OUTPUT;
-        let promised = (finished.found_at.is_some() && is_long).then_some(true);
-        let interrupted = failure.filter(|failure| failure.is_interrupt()).map(|_| true);
-        let detail = failure.and_then(TurnFailure::cause);
-        TurnEnd {
-            backend: BackendFinish {
-                exit_code: exit_code.into(),
-                timed_out,
-                output: text.clone().into(),
-                interrupted,
-                detail: detail.clone(),
-            },
-            usage: usage(finished),
-            iteration: IterationFinish {
-                exit_code: exit_code.into(),
-                timed_out: Some(timed_out),
-                elapsed_s: Some(elapsed_s),
-                output: text.into(),
-                promised,
-                interrupted,
-                detail,
-            },
-            output,
-        }
-    }
-
-    /// In the order of the specification: the backend, what was not allowed, the iteration. The usage follows the
-    /// backend.
-    pub(super) fn records(&self, heading: &Heading, invalid: Vec<NewRecord>) -> Vec<NewRecord> {
-        let with_output = |record| NewRecord { record, spooled: self.output.clone() };
-        let mut records = vec![with_output(self.backend.record(heading))];
-        records.extend(self.usage.iter().map(|usage| usage.record(heading).into()));
-        records.extend(invalid);
-        records.push(with_output(self.iteration.record(heading)));
-        records
-    }
+/// The records of the end of an iteration, in the order of the specification: the backend, its usage and what was not
+/// allowed, the iteration. `output` is set where it is too long to be held in memory.
+pub(super) fn end_records(
+    finished: &Finished,
+    failure: Option<&TurnFailure>,
+    output: Option<&Spooled>,
+    between: Vec<NewRecord>,
+    heading: &Heading,
+) -> Vec<NewRecord> {
+    let text = if output.is_some() { String::new() } else { said(finished) };
+    let (exit_code, timed_out) = (finished.exit_code(), finished.timed_out());
+    let is_long = finished.stdout.bytes > LONG_OUTPUT;
+    let interrupted = failure.filter(|failure| failure.is_interrupt()).map(|_| true);
+    let detail = failure.and_then(TurnFailure::cause);
+    let backend = BackendFinish {
+        exit_code: exit_code.into(),
+        timed_out,
+        output: text.as_str().into(),
+        interrupted,
+        detail: detail.clone(),
+    };
+    let iteration = IterationFinish {
+        exit_code: exit_code.into(),
+        timed_out: Some(timed_out),
+        elapsed_s: Some(Amount(finished.elapsed.as_secs())),
+        output: text.as_str().into(),
+        promised: (finished.found_at.is_some() && is_long).then_some(true),
+        interrupted,
+        detail,
+    };
+    let with_output = |record| NewRecord { record, spooled: output.cloned() };
+    let mut records = vec![with_output(backend.record(heading))];
+    records.extend(between);
+    records.push(with_output(iteration.record(heading)));
+    records
 }
 
 /// The emitted events that the topology does not allow, whatever `emit` accepted, and forged records.
@@ -81,7 +61,8 @@ pub(super) fn invalid_events(
     route: &Route,
     parallel: &Parallel,
     foreign: &Foreign,
-) -> Vec<EventInvalid> {
+    heading: &Heading,
+) -> Vec<NewRecord> {
     let invalid = |emitted: &str, reason: Option<&str>| EventInvalid {
         recent_event: recent_event.to_owned(),
         emitted: emitted.to_owned(),
@@ -94,16 +75,16 @@ pub(super) fn invalid_events(
     let refused =
         foreign.events.iter().filter(is_refused).map(|topic| invalid(topic.as_str(), None));
     let forged = foreign.forged.iter().map(|topic| invalid(topic, Some(FORGED)));
-    refused.chain(forged).collect()
+    refused.chain(forged).map(|invalid| invalid.record(heading).into()).collect()
 }
 
-/// The waves that were requested where waves are off.
 pub(super) fn invalid_waves(
     recent_event: &str,
     route: &Route,
     parallel: &Parallel,
     foreign: &Foreign,
-) -> Vec<WaveInvalid> {
+    heading: &Heading,
+) -> Vec<NewRecord> {
     let off = Admission::Refused(Refusal::WavesOff);
     let requested =
         foreign.events.iter().filter(|topic| admit(topic, &route.events, parallel) == off);
@@ -113,7 +94,7 @@ pub(super) fn invalid_waves(
         opening_recent_event: recent_event.to_owned(),
         ..WaveInvalid::default()
     });
-    invalid.collect()
+    invalid.map(|invalid| invalid.record(heading).into()).collect()
 }
 
 /// A refusal, for the next prompt.

@@ -11,18 +11,18 @@ use autoloop_core::prompt::wave::{OwnTree, join_page, joined_payload, result_pag
 use autoloop_core::record::{
     Body, Heading, Record, WaveBranchFinish, WaveInvalid, WaveJoinFinish, WaveStart,
 };
-use autoloop_core::run::{LoopFold, StopReason};
+use autoloop_core::run::StopReason;
 use autoloop_core::text::first_line;
 use autoloop_core::topic::Topic;
 use autoloop_core::wave::{BranchOrder, Join, MergeOrder, NO_WORKTREE, Wave, WaveStep};
 use autoloop_core::wire_enum::Word;
 
-use super::loop_driver::{Branch, LoopDriver};
+use super::loop_driver::LoopDriver;
+use super::loop_run::{Branch, LoopRun};
 use super::parallel::together;
 use super::worktrees::{Work, WorktreeSpec, Worktrees};
-use super::{DriveError, durability, write_file};
+use super::{DriveError, write_file};
 use crate::git::{GitError, branch_name};
-use crate::harness::Harness;
 use crate::launch::Opening;
 use crate::layout::WaveDir;
 use crate::project::{Loaded, Project};
@@ -35,22 +35,15 @@ const LONGEST_OUTPUT: usize = 64 * 1024;
 /// Maximum number of characters of an objective in the subject of a commit.
 const LONGEST_SUBJECT: usize = 60;
 
-/// Carries out the waves of one run.
 pub(super) struct WaveDriver<'d, 'a> {
-    pub(super) site: &'d Site<'a>,
-    pub(super) project: &'a Project,
-    pub(super) loaded: &'d Loaded,
-    pub(super) harness: &'d mut Harness<'a, LoopFold>,
-    /// The worktrees of branches, as found first.
+    pub(super) run: &'d mut LoopRun<'a>,
     pub(super) worktrees: &'d OnceCell<Worktrees>,
 }
 
-/// The end of a branch.
 struct Ended {
     order: BranchOrder,
     /// `None` when it was interrupted, so that it has not ended.
     stop_reason: Option<Word<StopReason>>,
-    /// Why its agent failed, where it did.
     detail: Option<String>,
     elapsed: Duration,
     /// The tree object that it left, where it had its own worktree.
@@ -70,7 +63,7 @@ impl WaveDriver<'_, '_> {
     }
 
     fn open(&mut self, mut start: WaveStart) -> Result<(), DriveError> {
-        if isolation(self.loaded) == Isolation::Worktree {
+        if isolation(&self.run.loaded) == Isolation::Worktree {
             match self.worktrees().and_then(|trees| trees.base()) {
                 Ok(base) => start.base = Some(base),
                 Err(error) => return self.refuse(&start, &error),
@@ -94,17 +87,17 @@ impl WaveDriver<'_, '_> {
     fn branches(&mut self, orders: Vec<BranchOrder>) -> Result<(), DriveError> {
         let Some(first) = orders.first() else { return Ok(()) };
         let wave = first.start.wave_id.clone();
-        self.site.report(Progress::Wave { id: &wave, branches: orders.len() });
+        self.run.site.report(Progress::Wave { id: &wave, branches: orders.len() });
         let new = || orders.iter().filter(|order| !order.is_begun);
         if new().next().is_some() {
             self.append(|heading| new().map(|order| order.start.record(heading)).collect())?;
         }
-        let timeout = self.loaded.plan.parallel.map(|parallel| parallel.branch_timeout);
+        let timeout = self.run.loaded.plan.parallel.map(|parallel| parallel.branch_timeout);
         let site = BranchSite {
-            site: Site { progress: &|_| {}, ..self.site.clone() },
-            project: self.project,
-            loaded: self.loaded,
-            parent: self.harness.run().id.clone(),
+            site: Site { progress: &|_| {}, ..self.run.site.clone() },
+            project: self.run.project,
+            loaded: self.run.loaded.clone(),
+            parent: self.run.state().id.clone(),
             dir: self.dir(&wave)?,
             timeout: timeout.unwrap_or(Duration::MAX),
             worktrees: match orders.iter().any(|order| order.base.is_some()) {
@@ -119,7 +112,7 @@ impl WaveDriver<'_, '_> {
                 trees.register(&WorktreeSpec { dir: &dir, branch: &branch, base })?;
             }
         }
-        if self.site.world.spawner.is_simulated() {
+        if self.run.site.world.spawner.is_simulated() {
             return orders.into_iter().try_for_each(|order| {
                 let ended = site.carry_out(order)?;
                 self.branch_ended(ended)
@@ -155,7 +148,7 @@ impl WaveDriver<'_, '_> {
         self.write_page(&dir, "result.md", &result_page(&order.start, &finish))?;
         self.append(|heading| vec![finish.record(heading)])?;
         let how = finish.detail.as_deref().unwrap_or(stop_reason.as_str());
-        self.site.report(Progress::Branch { id: &order.start.branch_id, how });
+        self.run.site.report(Progress::Branch { id: &order.start.branch_id, how });
         Ok(())
     }
 
@@ -172,23 +165,23 @@ impl WaveDriver<'_, '_> {
             tree: Some(&**tree).filter(|tree| !tree.is_empty()),
             failure: failure.as_ref().map(Word::as_str),
         })?;
-        self.site.report(Progress::Merge { id: branch_id, outcome: merge.outcome });
+        self.run.site.report(Progress::Merge { id: branch_id, outcome: merge.outcome });
         let merge = merge.record_of(wave_id, branch_id);
         self.append(|heading| vec![merge.record(heading)])
     }
 
     fn join(&mut self, join: &Join) -> Result<(), DriveError> {
-        let Some(wave) = &self.harness.run().waves.open else { return Ok(()) };
-        let began = self.site.world.clock.elapsed();
+        let Some(wave) = &self.run.state().waves.open else { return Ok(()) };
+        let began = self.run.site.world.clock.elapsed();
         let (page, payload) = (join_page(wave), joined_payload(wave));
         let dir = self.dir(&wave.id)?;
         if !wave.base.is_empty() {
             for error in clear(&self.worktrees()?, wave, &dir) {
-                self.site.note(&format!("a working tree stays: {error}"));
+                self.run.site.note(&format!("a working tree stays: {error}"));
             }
         }
         self.write_page(&dir, "join.md", &page)?;
-        let elapsed_ms = millis(self.site.world.clock.elapsed().saturating_sub(began));
+        let elapsed_ms = millis(self.run.site.world.clock.elapsed().saturating_sub(began));
         let finish = join.finish.as_ref().map(|it| WaveJoinFinish { elapsed_ms, ..it.clone() });
         self.append(|heading| {
             let records = [
@@ -204,23 +197,24 @@ impl WaveDriver<'_, '_> {
 
     /// The worktrees of branches, with the git settings that were found first.
     fn worktrees(&self) -> Result<Worktrees, GitError> {
-        let found = Worktrees::find(&self.project.dir, self.site.state_dir, self.site.world)?;
+        let found =
+            Worktrees::find(&self.run.project.dir, self.run.site.state_dir, self.run.site.world)?;
         let first = self.worktrees.get_or_init(|| found.clone());
         Ok(found.with_settings_of(first))
     }
 
     fn dir(&self, wave: &str) -> Result<WaveDir, DriveError> {
-        Ok(self.site.state_dir.wave(&wave.parse()?))
+        Ok(self.run.site.state_dir.wave(&wave.parse()?))
     }
 
     fn write_page(&self, dir: &Path, name: &str, text: &str) -> Result<(), DriveError> {
-        write_file(&dir.join(name), text, self.site.world)
+        write_file(&dir.join(name), text, self.run.site.world)
     }
 
     /// Appends records under the iteration in which the wave was requested.
     fn append(&mut self, records: impl FnOnce(&Heading) -> Vec<Record>) -> Result<(), DriveError> {
-        let (iteration, now) = (self.harness.run().done, self.site.world.clock.now());
-        self.harness.record(durability(&self.loaded.plan), iteration, now, records)
+        let iteration = self.run.state().done;
+        self.run.harness.record(iteration, records)
     }
 }
 
@@ -273,20 +267,17 @@ pub(super) fn check_isolation(
     trees.map(Some).map_err(DriveError::NoTrees)
 }
 
-/// Where the branches of a wave are carried out.
 struct BranchSite<'a> {
     site: Site<'a>,
     project: &'a Project,
-    loaded: &'a Loaded,
+    loaded: Loaded,
     parent: String,
     dir: WaveDir,
     timeout: Duration,
-    /// Set where branches have their own worktrees.
     worktrees: Option<Worktrees>,
 }
 
 impl BranchSite<'_> {
-    /// Carries out one branch to its end, or from where it stopped.
     fn carry_out(&self, order: BranchOrder) -> Result<Ended, DriveError> {
         let dir = self.dir.branch(&order.start.branch_id);
         let name = git_branch(&order.start.wave_id, &order.start.branch_id);
@@ -313,12 +304,13 @@ impl BranchSite<'_> {
         let opening = if order.is_begun { Opening::Resume } else { Opening::Begin };
         let mut driver =
             LoopDriver::new(site, self.project, loaded, &run, Some(branch), opening, objective)?;
-        if driver.harness.run().stop_reason().is_none() {
+        if driver.run.state().stop_reason().is_none() {
             driver.carry_out()?;
         }
-        let stop_reason = driver.harness.run().stop_reason().cloned();
-        let failure = driver.harness.run().failure().filter(|_| stop_reason.is_some());
-        let output = driver.harness.scratchpad().last_output();
+        let run = driver.run.state();
+        let stop_reason = run.stop_reason().cloned();
+        let failure = run.failure().filter(|_| stop_reason.is_some());
+        let output = driver.run.harness.fold().scratchpad.last_output();
         // Where there is no tree object, the merge reports why.
         let tree = worktree.and_then(|(trees, worktree)| {
             trees.capture(&trees.tree(&worktree).ok()?, worktree.base).ok()

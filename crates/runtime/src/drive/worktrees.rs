@@ -17,17 +17,14 @@ use crate::git::{Change, CommittedWork, GitError, MergeBack, Repository, WorkBra
 use crate::layout;
 use crate::world::World;
 
-/// The worktrees of a project.
 #[derive(Clone)]
 pub(super) struct Worktrees {
-    repository: Repository,
-    /// Contains the worktrees.
+    pub(super) repository: Repository,
     state_dir: PathBuf,
     /// The same as seen from the top of the repository, if it is below. Its files are never committed.
     state: Option<PathBuf>,
 }
 
-/// A worktree, as it is on record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WorktreeSpec<'p> {
     /// The directory of its branch or slot, which contains the worktree and other files.
@@ -37,13 +34,11 @@ pub(super) struct WorktreeSpec<'p> {
     pub(super) base: &'p str,
 }
 
-/// Finished work in a worktree.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Work<'w> {
     pub(super) worktree: WorktreeSpec<'w>,
     /// The message of the commit of what was not committed.
     pub(super) left: &'w str,
-    /// The message of the merge commit.
     pub(super) merge: &'w str,
     /// The only tree object that may be merged; `None` where any may.
     pub(super) tree: Option<&'w str>,
@@ -58,7 +53,6 @@ impl WorktreeSpec<'_> {
 }
 
 impl Worktrees {
-    /// Finds the repository of a project.
     pub(super) fn find(
         project: &Path,
         state_dir: &Path,
@@ -77,13 +71,8 @@ impl Worktrees {
         Ok(Worktrees { repository, state_dir: state_dir.to_owned(), state })
     }
 
-    /// The same with git settings that were found earlier.
     pub(super) fn with_settings_of(self, earlier: &Worktrees) -> Worktrees {
         Worktrees { repository: self.repository.with_settings_of(&earlier.repository), ..self }
-    }
-
-    pub(super) fn repository(&self) -> &Repository {
-        &self.repository
     }
 
     pub(super) fn base(&self) -> Result<String, GitError> {
@@ -158,26 +147,21 @@ impl Worktrees {
 
     /// Commits what was left and merges it back, unless the work failed. A permanent failure of git is an outcome.
     pub(super) fn merge_back(&self, work: &Work<'_>) -> Result<Merge, GitError> {
-        let brought = self.gather(work).and_then(|gathered| self.offer(work, &gathered));
-        match brought {
-            Err(error) if is_outcome(&error) => self.failed(work, &error),
-            brought => brought,
+        match self.gather(work).and_then(|gathered| self.offer(work, &gathered)) {
+            Err(error) if is_outcome(&error) => {
+                let branch = work.worktree.branch;
+                let commit = self.repository.tip(branch)?.unwrap_or_default();
+                let failed = Merge::new(MergeOutcome::Failed, branch, &commit);
+                Ok(Merge { detail: error.to_string(), ..failed })
+            }
+            merged => merged,
         }
     }
 
-    fn failed(&self, work: &Work<'_>, error: &GitError) -> Result<Merge, GitError> {
-        let branch = work.worktree.branch;
-        let commit = self.repository.tip(branch)?.unwrap_or_default();
-        let failed = Merge::new(MergeOutcome::Failed, branch, &commit);
-        Ok(Merge { detail: error.to_string(), ..failed })
-    }
-
-    /// The files of a worktree as a tree object.
     pub(super) fn capture(&self, tree: &Worktree, base: &str) -> Result<String, GitError> {
         Ok(tree.capture(base, &self.except())?.tree)
     }
 
-    /// The work in the project itself as a tree object.
     pub(super) fn capture_project(&self, checkpoint: &str) -> Result<String, GitError> {
         self.repository.work(checkpoint, &self.except())
     }
@@ -255,16 +239,14 @@ impl Worktrees {
         match self.tree(worktree) {
             // It was being removed.
             Err(GitError::NotATree(_)) if !worktree.top().exists() => {}
-            tree => self.check_committed(&tree?)?,
+            tree => {
+                let tree = tree?;
+                if let Some(path) = tree.uncommitted(&self.except())?.into_iter().next() {
+                    return Err(GitError::NotCommitted { tree: tree.dir().to_owned(), path });
+                }
+            }
         }
         self.repository.remove_worktree(&worktree.top())
-    }
-
-    fn check_committed(&self, tree: &Worktree) -> Result<(), GitError> {
-        match tree.uncommitted(&self.except())?.into_iter().next() {
-            Some(path) => Err(GitError::NotCommitted { tree: tree.dir().to_owned(), path }),
-            None => Ok(()),
-        }
     }
 
     /// Deletes the branch of a removed worktree, if all of it is reachable from one of these commits, or its files

@@ -10,9 +10,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::capture::{Staged, exclude, nul_terminated};
-use super::command::Git;
+use super::command::{Git, Merge};
 use super::merge_back::MergeBack;
-use super::plumbing::Merge;
 use super::worktree::WorkBranch;
 use super::{GitError, Repository, Worktree, operation_in_progress, ref_component, reference};
 

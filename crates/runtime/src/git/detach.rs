@@ -6,7 +6,7 @@ use std::path::Path;
 use super::command::Git;
 use super::gitdir::{linked_dot_git, read_small};
 use super::{GitError, Repository};
-use crate::file_tail::tail;
+use crate::files::tail;
 
 /// Our own branches, which only the agent that works on one moves.
 const OURS: &str = "refs/heads/autoloop/";

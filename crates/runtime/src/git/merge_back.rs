@@ -12,10 +12,9 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::command::{Git, GitOutput};
+use super::command::{Git, GitOutput, Merge};
 use super::detach::moved_to;
 use super::gitdir::read_small;
-use super::plumbing::Merge;
 use super::{GitError, Repository, operation_in_progress};
 use crate::files::{self, Links, Unreadable};
 use crate::world::RealDisk;

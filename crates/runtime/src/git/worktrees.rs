@@ -1,14 +1,13 @@
 //! Worktrees on branches of their own: added, removed, and repaired after a crash.
 
 use std::fs;
-use std::io::{self, ErrorKind};
-use std::os::unix::fs::PermissionsExt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::command::Git;
 use super::gitdir::{linked_dot_git, read_small};
 use super::{GitError, Repository, Worktree, reference};
-use crate::private_files;
+use crate::{files, private_files};
 
 /// The reason with which a worktree is locked until it has all of its files.
 const UNFINISHED: &str = "initializing";
@@ -117,49 +116,20 @@ impl Repository {
 /// Removes a directory under another name, so that no process sees half of it: files that are missing would be
 /// taken for deletions by an agent.
 fn remove_at_once(dir: &Path, aside: &Path) -> Result<(), GitError> {
-    remove_all(aside).map_err(GitError::io("remove", aside))?;
+    files::remove_tree(aside).map_err(GitError::io("remove", aside))?;
     match fs::rename(dir, aside) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             return Err(GitError::io("remove", dir)(error));
         }
         _ => {}
     }
-    remove_all(aside).map_err(GitError::io("remove", aside))
-}
-
-/// Removes a directory with everything in it, also where writing is forbidden.
-fn remove_all(dir: &Path) -> io::Result<()> {
-    let removed = match fs::remove_dir_all(dir) {
-        Err(error) if error.kind() == ErrorKind::NotADirectory => fs::remove_file(dir),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            open_up(dir)?;
-            fs::remove_dir_all(dir)
-        }
-        removed => removed,
-    };
-    match removed {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
-fn open_up(dir: &Path) -> io::Result<()> {
-    // The target of a link is not ours.
-    if fs::symlink_metadata(dir)?.is_symlink() {
-        return Ok(());
-    }
-    fs::set_permissions(dir, fs::Permissions::from_mode(0o700))?;
-    for entry in fs::read_dir(dir)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            open_up(&entry.path())?;
-        }
-    }
-    Ok(())
+    files::remove_tree(aside).map_err(GitError::io("remove", aside))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::super::scene::Scene;
     use super::*;
 
@@ -260,7 +230,6 @@ mod tests {
         fs::set_permissions(&other, fs::Permissions::from_mode(0o500)).unwrap();
         fs::rename(&dir, scene.place("aside")).unwrap();
         std::os::unix::fs::symlink(&other, &dir).unwrap();
-        open_up(&dir).unwrap();
         make().unwrap();
         assert!(dir.join("file").exists() && !dir.is_symlink());
         assert_eq!(scene.read("other/file"), "mine");

@@ -13,7 +13,6 @@ use crate::world::{Key, KeyedDigest};
 
 /// The longest file that is read; it holds millions of notes.
 const LONGEST: u64 = 256 * 1024 * 1024;
-/// The first line.
 const HEADER: &str = "autoloop notes 2";
 /// The beginning of the line with the request.
 const REQUEST: &str = "request ";
@@ -26,7 +25,7 @@ pub(super) struct Notes {
     pub(super) requests: Vec<String>,
 }
 
-pub(super) fn read(place: RunPlace<'_>) -> Result<Notes, LoadError> {
+pub(super) fn read(place: &RunPlace<'_>) -> Result<Notes, LoadError> {
     let path = place.dir.own_records();
     let text = match read_text(&*place.world.disk, &path, LONGEST) {
         Ok(Some(text)) => text,
@@ -50,7 +49,7 @@ pub(super) fn read(place: RunPlace<'_>) -> Result<Notes, LoadError> {
 }
 
 /// Writes notes about unsealed records that are believed from now on.
-pub(super) fn write(place: RunPlace<'_>, marks: &[Mark]) -> Result<(), DriveError> {
+pub(super) fn write(place: &RunPlace<'_>, marks: &[Mark]) -> Result<(), DriveError> {
     let key = place.world.key();
     let mut text = format!("{HEADER}\n");
     for (number, mark) in (0..).zip(marks) {
@@ -61,14 +60,13 @@ pub(super) fn write(place: RunPlace<'_>, marks: &[Mark]) -> Result<(), DriveErro
 }
 
 /// Makes the notes about earlier records void, where there are any.
-pub(super) fn forget(place: RunPlace<'_>) -> Result<(), DriveError> {
+pub(super) fn forget(place: &RunPlace<'_>) -> Result<(), DriveError> {
     match place.world.disk.stat(&place.dir.own_records()) {
         Ok(_) => write(place, &[]),
         Err(_) => Ok(()),
     }
 }
 
-/// Reads one note, if it is valid.
 fn note(line: &str, run: &str, key: &Key) -> Option<(u64, Mark)> {
     let mut words = line.split(' ');
     let number = words.next()?.parse().ok()?;

@@ -13,18 +13,14 @@ const LONGEST: u64 = 8 * 1024 * 1024;
 /// The beginning of the last line.
 const SEAL: &str = "seal ";
 
-/// The text of a request.
 pub(crate) enum RequestText {
-    /// As it was kept.
     Intact(String),
     /// `flags` was edited, damaged or removed; this is its copy.
     Restored(String),
-    /// Nothing proves what it was.
     Unproven,
 }
 
-/// Keeps the text of a request.
-pub(crate) fn keep_request(place: RunPlace<'_>, text: &str) -> Result<(), DriveError> {
+pub(crate) fn keep_request(place: &RunPlace<'_>, text: &str) -> Result<(), DriveError> {
     let seal = place.world.key().map_or(0, |key| key.seal("request", &parts(place, text)));
     let sealed = format!("{text}{SEAL}{seal:032x}\n");
     place.write(place.dir.flags(), &sealed)?;
@@ -32,7 +28,7 @@ pub(crate) fn keep_request(place: RunPlace<'_>, text: &str) -> Result<(), DriveE
 }
 
 /// Reads it. A user who trusts the journal trusts `flags` as it stands.
-pub(crate) fn read_request(place: RunPlace<'_>, trust: Trust) -> RequestText {
+pub(crate) fn read_request(place: &RunPlace<'_>, trust: Trust) -> RequestText {
     if let Some(text) = read_sealed(place, &place.dir.flags()) {
         return RequestText::Intact(text);
     }
@@ -51,26 +47,26 @@ pub(crate) fn read_request(place: RunPlace<'_>, trust: Trust) -> RequestText {
 }
 
 /// Whether a harness of this program kept a request.
-pub(super) fn is_sealed(place: RunPlace<'_>) -> bool {
+pub(super) fn is_sealed(place: &RunPlace<'_>) -> bool {
     matches!(read_request(place, Trust::Proven), RequestText::Intact(_) | RequestText::Restored(_))
 }
 
-fn read(place: RunPlace<'_>, path: &Path) -> Option<String> {
+fn read(place: &RunPlace<'_>, path: &Path) -> Option<String> {
     read_text(&*place.world.disk, path, LONGEST).ok()?
 }
 
-fn read_sealed(place: RunPlace<'_>, path: &Path) -> Option<String> {
+fn read_sealed(place: &RunPlace<'_>, path: &Path) -> Option<String> {
     unsealed(place, &read(place, path)?).map(str::to_owned)
 }
 
 /// The text before a seal that fits.
-fn unsealed<'t>(place: RunPlace<'_>, sealed: &'t str) -> Option<&'t str> {
+fn unsealed<'t>(place: &RunPlace<'_>, sealed: &'t str) -> Option<&'t str> {
     let (text, seal) = split_seal(sealed)?;
     let key = place.world.key()?;
     (seal == key.seal("request", &parts(place, text))).then_some(text)
 }
 
-fn parts<'a>(place: RunPlace<'a>, text: &'a str) -> [&'a [u8]; 2] {
+fn parts<'a>(place: &RunPlace<'a>, text: &'a str) -> [&'a [u8]; 2] {
     [place.run.as_bytes(), text.as_bytes()]
 }
 

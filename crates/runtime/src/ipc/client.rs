@@ -9,11 +9,12 @@ use autoloop_core::duration;
 use autoloop_core::topic::Topic;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
-use super::address::{self, Address};
-use super::protocol::{self, LARGEST_REQUEST, Request};
+use super::protocol::{Answer, LARGEST_ANSWER, LARGEST_REQUEST, Request, encode};
+use super::{address, socket};
 use crate::failure::Failure;
 use crate::journal::Spooled;
 use crate::memory::Change;
+use crate::message;
 
 /// How long the harness may take. It may have to wait for the journal, and it has other clients.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -25,10 +26,8 @@ pub struct Client {
     ticket: String,
 }
 
-/// The payload of an event.
 #[derive(Clone, Copy, Debug)]
 pub enum Payload<'a> {
-    /// A text.
     Text(&'a str),
     /// The text of a file, of which so many bytes are sent.
     File(&'a Spooled, u64),
@@ -41,7 +40,7 @@ impl Client {
     }
 
     /// Has an event appended; returns what to print.
-    pub fn emit(&self, topic: &Topic, payload: Payload<'_>) -> Result<String, Failure> {
+    pub fn emit(&self, topic: &Topic, payload: Payload<'_>) -> Answer {
         let bytes = match payload {
             Payload::Text(text) => text.len() as u64,
             Payload::File(_, bytes) => bytes,
@@ -50,35 +49,37 @@ impl Client {
     }
 
     /// Has memory changed; returns what to print.
-    pub fn change(&self, change: &Change) -> Result<String, Failure> {
+    pub fn change(&self, change: &Change) -> Answer {
         self.ask(&Request::Change(change.clone()), Payload::Text(""))
     }
 
-    fn ask(&self, request: &Request, payload: Payload<'_>) -> Result<String, Failure> {
-        let request = protocol::encode_request(request).ok().flatten().ok_or_else(too_large)?;
+    fn ask(&self, request: &Request, payload: Payload<'_>) -> Answer {
+        let request = encode(request).ok_or_else(too_large)?;
         let mut stream = self.connect().map_err(|error| self.unreachable(&error))?;
-        let sent = protocol::write_ticket(&mut stream, &self.ticket)
-            .and_then(|()| stream.write_all(&request))
-            .map_err(SendError::Socket)
-            .and_then(|()| send(&mut stream, payload));
-        if let Err(error @ SendError::Payload(_)) = sent {
-            return Err(error.into());
-        }
+        let asked = message::write(&mut stream, &self.ticket.as_bytes())
+            .and_then(|()| stream.write_all(&request));
+        let sent = match asked {
+            Ok(()) => send(&mut stream, payload)?,
+            Err(error) => Err(error),
+        };
         // A harness that refuses the request early has answered already.
-        match (protocol::read_answer(&mut stream), sent) {
+        match (message::read(&mut stream, LARGEST_ANSWER), sent) {
             (Ok(Some(answer)), _) => answer,
-            (_, Err(error)) => Err(error.into()),
+            (_, Err(error)) => Err(Failure::failed(format!(
+                "not stored: the harness went away while it was told ({error})"
+            ))),
             (Ok(None), Ok(())) => Err(in_doubt("the harness went away before it answered")),
             (Err(error), Ok(())) => Err(in_doubt(no_answer(&error))),
         }
     }
 
     fn connect(&self) -> io::Result<UnixStream> {
-        let socket = address::socket()?;
+        let socket = socket()?;
         // For a harness that is stopped: its queue may be full, and it does not read.
         set_socket_timeout(&socket, Timeout::Send, Some(TIMEOUT))?;
         set_socket_timeout(&socket, Timeout::Recv, Some(TIMEOUT))?;
-        rustix::net::connect(&socket, Address::of(&self.socket)?.get())?;
+        let (address, _dir) = address(&self.socket)?;
+        rustix::net::connect(&socket, &address)?;
         Ok(UnixStream::from(socket))
     }
 
@@ -97,35 +98,14 @@ impl Client {
     }
 }
 
-/// Why the request was not sent completely.
-enum SendError {
-    Socket(io::Error),
-    Payload(Failure),
-}
-
-impl From<SendError> for Failure {
-    fn from(error: SendError) -> Self {
-        match error {
-            SendError::Payload(complaint) => complaint,
-            SendError::Socket(error) => Failure::failed(format!(
-                "not stored: the harness went away while it was told ({error})"
-            )),
-        }
-    }
-}
-
-fn send(stream: &mut UnixStream, payload: Payload<'_>) -> Result<(), SendError> {
+/// Sends a payload. The inner error is that of the socket; a payload that cannot be read is a failure at once.
+fn send(stream: &mut UnixStream, payload: Payload<'_>) -> Result<io::Result<()>, Failure> {
     let (file, bytes) = match payload {
-        Payload::Text(text) => {
-            return stream.write_all(text.as_bytes()).map_err(SendError::Socket);
-        }
+        Payload::Text(text) => return Ok(stream.write_all(text.as_bytes())),
         Payload::File(file, bytes) => (file, bytes),
     };
     let failed = |why: &dyn std::fmt::Display| {
-        SendError::Payload(Failure::failed(format!(
-            "not stored: cannot read {}: {why}",
-            file.path.display()
-        )))
+        Failure::failed(format!("not stored: cannot read {}: {why}", file.path.display()))
     };
     let mut buffer = vec![0; 64 * 1024];
     let mut sent = 0;
@@ -134,14 +114,16 @@ fn send(stream: &mut UnixStream, payload: Payload<'_>) -> Result<(), SendError> 
         match file.text.read_at(&mut buffer[..most], sent) {
             Ok(0) => return Err(failed(&"it became shorter in the meantime")),
             Ok(count) => {
-                stream.write_all(&buffer[..count]).map_err(SendError::Socket)?;
+                if let Err(error) = stream.write_all(&buffer[..count]) {
+                    return Ok(Err(error));
+                }
                 sent += count as u64;
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(failed(&error)),
         }
     }
-    Ok(())
+    Ok(Ok(()))
 }
 
 fn no_answer(error: &io::Error) -> String {

@@ -4,61 +4,35 @@
 //! event come the bytes of its payload, as many as the request announced. The harness answers with one
 //! message.
 
-use std::io::{self, Read, Write};
-
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 use crate::memory::Change;
 use crate::message;
 
-/// The largest message with a ticket.
-const LARGEST_TICKET: u32 = 256;
+pub(super) const LARGEST_TICKET: u32 = 256;
 /// The largest request: the longest entry of memory, and something to spare. An answer
 /// that repeats a part of it still fits into the buffer of a socket.
 pub(super) const LARGEST_REQUEST: u32 = 128 * 1024;
-/// The largest answer.
-const LARGEST_ANSWER: u32 = 1024 * 1024;
+pub(super) const LARGEST_ANSWER: u32 = 1024 * 1024;
 
-/// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Request {
     /// Append an event; its payload has so many bytes and follows.
-    Emit { topic: String, bytes: u64 },
-    /// Change memory.
+    Emit {
+        topic: String,
+        bytes: u64,
+    },
     Change(Change),
-}
-
-pub(super) fn write_ticket(socket: &mut impl Write, ticket: &str) -> io::Result<()> {
-    message::write(socket, &ticket.as_bytes())
-}
-
-/// Reads what was sent as a ticket; `None` when the client closed.
-pub(super) fn read_ticket(socket: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
-    message::read(socket, LARGEST_TICKET)
-}
-
-/// Encodes a request; `None` when it is larger than the harness accepts.
-pub(super) fn encode_request(request: &Request) -> io::Result<Option<Vec<u8>>> {
-    let message = message::encode(request)?;
-    Ok((message.len() <= 4 + LARGEST_REQUEST as usize).then_some(message))
-}
-
-/// Reads a request; `None` when the client closed.
-pub(super) fn read_request(socket: &mut impl Read) -> io::Result<Option<Request>> {
-    message::read(socket, LARGEST_REQUEST)
 }
 
 /// What the client prints, or why the request was refused.
 pub(super) type Answer = Result<String, Failure>;
 
-pub(super) fn write_answer(socket: &mut impl Write, answer: &Answer) -> io::Result<()> {
-    message::write(socket, answer)
-}
-
-/// Reads an answer; `None` when the harness closed.
-pub(super) fn read_answer(socket: &mut impl Read) -> io::Result<Option<Answer>> {
-    message::read(socket, LARGEST_ANSWER)
+/// Encodes a request; `None` when it is larger than the harness accepts.
+pub(super) fn encode(request: &Request) -> Option<Vec<u8>> {
+    let message = message::encode(request).ok()?;
+    (message.len() <= 4 + LARGEST_REQUEST as usize).then_some(message)
 }
 
 #[cfg(test)]
@@ -70,6 +44,10 @@ mod tests {
     use super::*;
     use crate::failure::FailureKind;
     use crate::memory::{Reach, Tier};
+
+    fn read_request(mut bytes: &[u8]) -> std::io::Result<Option<Request>> {
+        message::read(&mut bytes, LARGEST_REQUEST)
+    }
 
     fn said() -> impl Strategy<Value = Said> {
         prop_oneof![
@@ -109,25 +87,25 @@ mod tests {
     proptest! {
         #[test]
         fn a_request_arrives_as_it_was_sent(request in request()) {
-            let frame = encode_request(&request).unwrap().unwrap();
-            prop_assert_eq!(read_request(&mut &frame[..frame.len() - 1]).unwrap(), None);
-            prop_assert_eq!(read_request(&mut &frame[..]).unwrap(), Some(request));
+            let frame = encode(&request).unwrap();
+            prop_assert_eq!(read_request(&frame[..frame.len() - 1]).unwrap(), None);
+            prop_assert_eq!(read_request(&frame[..]).unwrap(), Some(request));
         }
 
         #[test]
         fn an_answer_arrives_as_it_was_sent(answer in answer()) {
             let mut frame = Vec::new();
-            write_answer(&mut frame, &answer).unwrap();
-            prop_assert_eq!(read_answer(&mut &frame[..]).unwrap(), Some(answer));
+            message::write(&mut frame, &answer).unwrap();
+            prop_assert_eq!(message::read(&mut &frame[..], LARGEST_ANSWER).unwrap(), Some(answer));
         }
 
         #[test]
         fn garbage_is_an_error_and_no_panic(bytes in vec(any::<u8>(), 0..200)) {
             let length = u32::try_from(bytes.len()).unwrap().to_le_bytes();
             for bytes in [&bytes, &[&length[..], &bytes].concat()] {
-                let _ = read_ticket(&mut &bytes[..]);
-                let _ = read_request(&mut &bytes[..]);
-                let _ = read_answer(&mut &bytes[..]);
+                let _ = message::read::<Vec<u8>>(&mut &bytes[..], LARGEST_TICKET);
+                let _ = read_request(&bytes[..]);
+                let _ = message::read::<Answer>(&mut &bytes[..], LARGEST_ANSWER);
             }
         }
     }
@@ -136,8 +114,8 @@ mod tests {
     fn a_tombstone_cannot_be_sent_as_something_to_remember() {
         let said = Said::Tombstone { target: "mem-1".into(), reason: String::new() };
         let forged = Request::Change(Change::Add { said, reach: Reach::Usual });
-        let frame = encode_request(&forged).unwrap().unwrap();
-        assert!(read_request(&mut &frame[..]).is_err());
+        let frame = encode(&forged).unwrap();
+        assert!(read_request(&frame[..]).is_err());
     }
 
     #[test]
@@ -145,8 +123,8 @@ mod tests {
         let change = |length| Request::Change(Change::Promote { id: "x".repeat(length) });
         // Two variants and the length of the text.
         let largest = LARGEST_REQUEST as usize - 5;
-        let frame = encode_request(&change(largest)).unwrap().unwrap();
-        assert_eq!(read_request(&mut &frame[..]).unwrap(), Some(change(largest)));
-        assert_eq!(encode_request(&change(largest + 1)).unwrap(), None);
+        let frame = encode(&change(largest)).unwrap();
+        assert_eq!(read_request(&frame[..]).unwrap(), Some(change(largest)));
+        assert_eq!(encode(&change(largest + 1)), None);
     }
 }

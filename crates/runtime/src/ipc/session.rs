@@ -4,23 +4,24 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use autoloop_core::duration;
+use autoloop_core::topic::Topic;
 
-use super::handler::{Handler, Received, checked};
-use super::protocol::{self, Request};
+use super::protocol::{Answer, LARGEST_REQUEST, LARGEST_TICKET, Request};
 use super::{Ticket, Timeouts};
-use crate::emit::LARGEST_PAYLOAD;
+use crate::emit::{Emitter, Event, LARGEST_PAYLOAD};
 use crate::failure::Failure;
-use crate::sandbox::unnamed_file;
-use crate::world::Clock;
+use crate::journal::Spooled;
+use crate::memory::Tiers;
+use crate::message;
+use crate::world::{Clock, DiskFile};
 
 /// Payloads up to this size are held in memory.
 const SHORT: u64 = 64 * 1024;
 
-/// What every session of a server needs.
 pub(super) struct Service {
     pub(super) ticket: Ticket,
     pub(super) handler: Handler,
@@ -31,66 +32,56 @@ pub(super) struct Service {
     pub(super) spooling: Mutex<()>,
 }
 
-/// Why a request was not carried out.
-enum SessionError {
-    /// The client closed before its request was complete.
-    Closed,
-    /// Nothing arrived in time, or a malformed message did.
-    Socket(io::Error),
-    /// The request was refused, or failed.
-    Refused(Failure),
-}
-
-impl From<io::Error> for SessionError {
-    fn from(error: io::Error) -> Self {
-        SessionError::Socket(error)
-    }
-}
-
-impl From<Failure> for SessionError {
-    fn from(complaint: Failure) -> Self {
-        SessionError::Refused(complaint)
-    }
+/// What the harness knows about the agent that it started, and where it writes for it.
+pub struct Handler {
+    /// The agent, the events that it may emit, and the journal that they go to.
+    pub emitter: Emitter,
+    pub memory: Tiers,
 }
 
 impl Service {
-    /// Reads a request, carries it out, and answers.
     pub(super) fn serve(&self, mut stream: &UnixStream) {
-        let answer = match self.answer(stream) {
+        let answer: Answer = match self.answer(stream) {
             Ok(text) => Ok(text),
-            Err(SessionError::Closed) => return,
-            Err(SessionError::Socket(error)) => Err(self.not_received(&error)),
-            Err(SessionError::Refused(complaint)) => Err(complaint),
+            Err(Some(failure)) => Err(failure),
+            Err(None) => return,
         };
         // The request was carried out, whether or not the client waits for the answer.
         let _ = stream
             .set_write_timeout(Some(self.timeouts.idle))
-            .and_then(|()| protocol::write_answer(&mut stream, &answer));
+            .and_then(|()| message::write(&mut stream, &answer));
     }
 
-    fn answer(&self, stream: &UnixStream) -> Result<String, SessionError> {
+    /// The answer; the error is `None` where the client closed before its request was complete.
+    fn answer(&self, stream: &UnixStream) -> Result<String, Option<Failure>> {
         same_user(stream)?;
         let clock = &*self.handler.emitter.clock;
         let deadline = clock.elapsed().saturating_add(self.timeouts.total);
         let mut socket = TimedSocket { stream, clock, idle: self.timeouts.idle, deadline };
+        let failed = |error: io::Error| self.not_received(&error);
 
-        let sent = protocol::read_ticket(&mut socket)?.ok_or(SessionError::Closed)?;
+        let sent: Vec<u8> =
+            message::read(&mut socket, LARGEST_TICKET).map_err(failed)?.ok_or(None)?;
         if !self.ticket.is(&sent) {
             return Err(without_ticket(&sent).into());
         }
-        match protocol::read_request(&mut socket)?.ok_or(SessionError::Closed)? {
-            Request::Change(change) => Ok(self.handler.change(change)?),
-            Request::Emit { topic, bytes } => self.emit(&topic, bytes, &mut socket),
+        match message::read(&mut socket, LARGEST_REQUEST).map_err(failed)?.ok_or(None)? {
+            Request::Change(change) => Ok(self.handler.memory.change(change)?),
+            Request::Emit { topic, bytes } => {
+                // A client that is this program has checked its topic already.
+                let topic =
+                    Topic::check(&topic).map_err(|error| Failure::usage(error.to_string()))?;
+                self.emit(topic, bytes, &mut socket)
+            }
         }
     }
 
     fn emit(
         &self,
-        topic: &str,
+        topic: Topic,
         bytes: u64,
         socket: &mut impl Read,
-    ) -> Result<String, SessionError> {
-        checked(topic)?;
+    ) -> Result<String, Option<Failure>> {
         if bytes > LARGEST_PAYLOAD {
             let message =
                 format!("the payload has {bytes} bytes; it has at most {LARGEST_PAYLOAD}");
@@ -98,19 +89,22 @@ impl Service {
                 .hint("emit the path of a file instead of its text")
                 .into());
         }
+        let emit = |payload, spooled| self.handler.emitter.emit(Event { topic, payload, spooled });
         if bytes <= SHORT {
             let mut text = Vec::new();
-            socket.take(bytes).read_to_end(&mut text)?;
-            if (text.len() as u64) < bytes {
-                return Err(SessionError::Closed);
-            }
-            let text = String::from_utf8_lossy(&text).into_owned();
-            return Ok(self.handler.emit(topic, Received::Short(text), &self.dir)?);
+            let read = socket.take(bytes).read_to_end(&mut text);
+            let read = read.map_err(|error| self.not_received(&error))?;
+            return match (read as u64) < bytes {
+                true => Err(None),
+                false => Ok(emit(String::from_utf8_lossy(&text).into_owned(), None)?),
+            };
         }
         let _one_at_a_time = self.spooling.lock().unwrap_or_else(PoisonError::into_inner);
-        let file = unnamed_file(&self.dir).map_err(|error| self.no_room(&error))?;
+        let file = tempfile::tempfile_in(&self.dir).map_err(|error| self.no_room(&error))?;
         self.spool(&file, bytes, socket)?;
-        Ok(self.handler.emit(topic, Received::Long(file), &self.dir)?)
+        let text: Arc<dyn DiskFile> = Arc::from(Box::<dyn DiskFile>::from(file));
+        let spooled = Spooled { path: self.dir.to_path_buf(), text };
+        Ok(emit(String::new(), Some(spooled))?)
     }
 
     fn spool(
@@ -118,16 +112,16 @@ impl Service {
         mut file: &File,
         bytes: u64,
         socket: &mut impl Read,
-    ) -> Result<(), SessionError> {
+    ) -> Result<(), Option<Failure>> {
         let mut buffer = vec![0; 64 * 1024];
         let mut left = bytes;
         while left > 0 {
             let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
             let count = match socket.read(&mut buffer[..most]) {
-                Ok(0) => return Err(SessionError::Closed),
+                Ok(0) => return Err(None),
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(self.not_received(&error).into()),
             };
             file.write_all(&buffer[..count]).map_err(|error| self.no_room(&error))?;
             left -= count as u64;
@@ -166,19 +160,20 @@ fn without_ticket(sent: &[u8]) -> Failure {
 
 /// Other users are refused even if the mode of the socket was changed behind our back.
 #[cfg(target_os = "linux")]
-fn same_user(stream: &UnixStream) -> Result<(), SessionError> {
-    let peer = rustix::net::sockopt::socket_peercred(stream).map_err(io::Error::from)?;
+fn same_user(stream: &UnixStream) -> Result<(), Failure> {
+    let failed = |error| Failure::failed(format!("not stored: the user is unknown: {error}"));
+    let peer = rustix::net::sockopt::socket_peercred(stream).map_err(failed)?;
     let (theirs, ours) = (peer.uid.as_raw(), rustix::process::geteuid().as_raw());
     if theirs == ours {
         return Ok(());
     }
     let message = format!("not stored: this is user {theirs}; the harness listens to user {ours}");
-    Err(Failure::refused(message).into())
+    Err(Failure::refused(message))
 }
 
 /// Elsewhere there is no sandbox, and the mode of the socket keeps other users away.
 #[cfg(not(target_os = "linux"))]
-fn same_user(_: &UnixStream) -> Result<(), SessionError> {
+fn same_user(_: &UnixStream) -> Result<(), Failure> {
     Ok(())
 }
 

@@ -4,21 +4,20 @@
 //! write complete lines, and cut what a failed write left.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
 
 use autoloop_core::record::{Escaper, Heading, JournalRepaired, print, print_around};
 use autoloop_core::timestamp::Timestamp;
 
 use super::line::MARKED;
-use super::reader::{line_start, read_at, read_lines};
+use super::reader::{line_start, read_lines};
 use super::{Append, AppendError, NewRecord, Position, Spooled};
-use crate::world::{DiskFile, FileStat};
+use crate::world::DiskFile;
 
 /// The longest write. All records of one step are far shorter.
 const LARGEST_WRITE: usize = 1024 * 1024;
 
-/// The records of one caller.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) parts: Vec<Part>,
@@ -41,7 +40,7 @@ impl Entry {
             match &new.spooled {
                 None => print(&new.record, &mut bytes),
                 Some(spooled) => {
-                    let (before, after) = print_around(&new.record, spooled.hole);
+                    let (before, after) = print_around(&new.record);
                     if after.is_empty() {
                         let why = "the record has no text that it could be added to";
                         let error = io::Error::new(io::ErrorKind::InvalidInput, why);
@@ -59,6 +58,28 @@ impl Entry {
     }
 }
 
+/// Reads a spooled text in pieces. Only what there is now: a file that grows, for example this journal, would
+/// never end.
+pub(super) fn read_spooled(
+    spooled: &Spooled,
+    take: &mut dyn FnMut(&[u8]) -> Result<(), AppendError>,
+) -> Result<(), AppendError> {
+    let failed = |error| AppendError::spool(spooled, error);
+    let mut piece = vec![0; LARGEST_WRITE / 4];
+    let end = spooled.text.stat().map_err(failed)?.len;
+    let mut offset = 0;
+    loop {
+        let left = usize::try_from(end - offset).unwrap_or(usize::MAX).min(piece.len());
+        match spooled.text.read_full(&mut piece[..left], offset).map_err(failed)? {
+            0 => return Ok(()),
+            count => {
+                take(&piece[..count])?;
+                offset += count as u64;
+            }
+        }
+    }
+}
+
 /// A locked file to append to.
 pub(super) struct Tail<'a> {
     pub(super) file: &'a dyn DiskFile,
@@ -66,7 +87,7 @@ pub(super) struct Tail<'a> {
     pub(super) now: Timestamp,
 }
 
-type Outcome = Result<Position, AppendError>;
+pub(super) type Outcome = Result<Position, AppendError>;
 
 impl Tail<'_> {
     /// Appends the entries, one outcome each. Entries after one that cannot be stored are still stored.
@@ -88,9 +109,9 @@ impl Tail<'_> {
         let len = self.file.stat().map_err(failed)?.len;
         let ending = ending(self.file, len).map_err(failed)?;
         let mut writer =
-            Writer { file: self.file, written: len, whole: len, ending, buffer: Vec::new() };
+            Writer { tail: self, written: len, whole: len, ending, buffer: Vec::new() };
         if len > 0 && writer.ending.last() != Some(&b'\n') {
-            let offset = line_start(self.file, len).map_err(failed)?;
+            let offset = line_start(self.file, 0..len).map_err(failed)?;
             let heading = Heading { run: String::new(), iteration: String::new(), now: self.now };
             let repaired = JournalRepaired { offset, bytes: len - offset };
             writer.buffer.push(b'\n');
@@ -113,36 +134,43 @@ impl Tail<'_> {
             if let Err(failed) = writer.write(entry) {
                 failure = Some(match failed {
                     // The entries before it are written.
-                    Failure::Spool(..) => {
+                    AppendError::Spool { .. } => {
                         writer.truncate(head);
                         writer.flush().err().unwrap_or(failed)
                     }
-                    Failure::Write(_) => failed,
+                    failed => failed,
                 });
                 break;
             }
             outcomes.push(Ok(writer.head()));
         }
-        let Some(failure) = failure.or_else(|| writer.flush().err()) else { return outcomes };
+        let Some(mut failure) = failure.or_else(|| writer.flush().err()) else { return outcomes };
 
-        let stored = writer.cut_back();
+        let end = writer.cut_back();
         // With a repair that was not written there was no conflict.
         let is_lost = |outcome: &Outcome| match outcome {
-            Ok(head) | Err(AppendError::Conflict { head }) => head.at > stored,
+            Ok(head) | Err(AppendError::Conflict { head }) => head.at > end,
             Err(_) => false,
         };
         let lost = outcomes.iter().position(is_lost).unwrap_or(outcomes.len());
         outcomes.truncate(lost);
         begin = outcomes.iter().flatten().next_back().map_or(begin, |head| head.at);
         if outcomes.len() < entries.len() {
-            outcomes.push(Err(failure.explain(self, begin..stored)));
+            if let AppendError::Full { stored, .. } = &mut failure {
+                // If the file cannot be read any more, the number is too low.
+                let _ = read_lines(self.file, begin..end, &mut |_| {
+                    *stored += 1;
+                    ControlFlow::Continue(())
+                });
+            }
+            outcomes.push(Err(failure));
         }
         outcomes
     }
 }
 
 struct Writer<'a> {
-    file: &'a dyn DiskFile,
+    tail: &'a Tail<'a>,
     /// Where the file ends.
     written: u64,
     /// Where the last complete line ends.
@@ -150,11 +178,6 @@ struct Writer<'a> {
     /// The last bytes of the file.
     ending: Vec<u8>,
     buffer: Vec<u8>,
-}
-
-enum Failure {
-    Write(io::Error),
-    Spool(Spooled, io::Error),
 }
 
 impl Writer<'_> {
@@ -165,40 +188,22 @@ impl Writer<'_> {
         Position::behind(self.written + self.buffer.len() as u64, &ending)
     }
 
-    fn write(&mut self, entry: &Entry) -> Result<(), Failure> {
+    fn write(&mut self, entry: &Entry) -> Result<(), AppendError> {
         for part in &entry.parts {
             match part {
                 Part::Bytes(bytes) => self.buffer.extend_from_slice(bytes),
-                Part::Text(spooled) => self.write_text(spooled)?,
+                Part::Text(spooled) => {
+                    let mut escaper = Escaper::default();
+                    read_spooled(spooled, &mut |piece| {
+                        escaper.push(piece, &mut self.buffer);
+                        self.flush_large()
+                    })?;
+                    escaper.finish(&mut self.buffer);
+                }
             }
-            if self.buffer.len() > LARGEST_WRITE {
-                self.flush()?;
-            }
+            self.flush_large()?;
         }
         Ok(())
-    }
-
-    fn write_text(&mut self, spooled: &Spooled) -> Result<(), Failure> {
-        let failed = |error| Failure::Spool(spooled.clone(), error);
-        let mut escaper = Escaper::default();
-        let mut piece = vec![0; LARGEST_WRITE / 4];
-        let mut offset = 0;
-        // Only what there is now: a file that grows, for example this journal, would never end.
-        let end = spooled.text.stat().map_err(failed)?.len;
-        loop {
-            let left = usize::try_from(end - offset).unwrap_or(usize::MAX).min(piece.len());
-            let count =
-                read_at(spooled.text.as_ref(), &mut piece[..left], offset).map_err(failed)?;
-            if count == 0 {
-                escaper.finish(&mut self.buffer);
-                return Ok(());
-            }
-            offset += count as u64;
-            escaper.push(&piece[..count], &mut self.buffer);
-            if self.buffer.len() > LARGEST_WRITE {
-                self.flush()?;
-            }
-        }
     }
 
     /// Drops what is buffered behind a position.
@@ -207,17 +212,21 @@ impl Writer<'_> {
         self.buffer.truncate(kept);
     }
 
-    fn flush(&mut self) -> Result<(), Failure> {
+    fn flush_large(&mut self) -> Result<(), AppendError> {
+        if self.buffer.len() > LARGEST_WRITE { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), AppendError> {
         let mut done = 0;
         let result = loop {
             if done == self.buffer.len() {
                 break Ok(());
             }
-            match self.file.append(&self.buffer[done..]) {
-                Ok(0) => break Err(Failure::Write(io::ErrorKind::WriteZero.into())),
+            match self.tail.file.append(&self.buffer[done..]) {
+                Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => done += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => break Err(Failure::Write(error)),
+                Err(error) => break Err(error),
             }
         };
         if let Some(newline) = memchr::memrchr(b'\n', &self.buffer[..done]) {
@@ -227,53 +236,22 @@ impl Writer<'_> {
         self.ending.extend_from_slice(&self.buffer[done.saturating_sub(MARKED)..done]);
         self.ending.drain(..self.ending.len().saturating_sub(MARKED));
         self.buffer.clear();
-        result
+        result.map_err(|error| AppendError::write(self.tail.path, error))
     }
 
     /// Cuts the incomplete line that a failed write left, and returns where the last complete line ends.
     /// Never cuts bytes of another writer, or a line that a reader may have seen.
     fn cut_back(&self) -> u64 {
-        let is_ours = |stat: FileStat| stat.len == self.written;
-        if self.written > self.whole && self.file.stat().is_ok_and(is_ours) {
+        let file = self.tail.file;
+        if self.written > self.whole && file.stat().is_ok_and(|stat| stat.len == self.written) {
             // If this fails too, the next writer ends the torn line.
-            let _ = self.file.cut(self.whole);
+            let _ = file.cut(self.whole);
         }
         self.whole
     }
 }
 
-impl Failure {
-    fn explain(self, tail: &Tail<'_>, stored: std::ops::Range<u64>) -> AppendError {
-        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-
-        match self {
-            Failure::Spool(spooled, error) => AppendError::spool(&spooled, error),
-            Failure::Write(error)
-                if matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge) =>
-            {
-                let mut records = 0;
-                let mut count = |_: &super::Line<'_>| {
-                    records += 1;
-                    std::ops::ControlFlow::Continue(())
-                };
-                // If the file cannot be read any more, the number is too low.
-                let _ = read_lines(tail.file, stored, &mut count);
-                AppendError::Full {
-                    path: tail.path.to_owned(),
-                    stored: records,
-                    source: Arc::new(error),
-                }
-            }
-            Failure::Write(error) => AppendError::io(tail.path, "write to", error),
-        }
-    }
-}
-
 /// The bytes before an offset that a mark is made of.
 pub(super) fn ending(file: &dyn DiskFile, at: u64) -> io::Result<Vec<u8>> {
-    let length = usize::try_from(at).map_or(MARKED, |at| at.min(MARKED));
-    let mut bytes = vec![0; length];
-    let count = read_at(file, &mut bytes, at - length as u64)?;
-    bytes.truncate(count);
-    Ok(bytes)
+    file.read_range(at.saturating_sub(MARKED as u64)..at)
 }

@@ -44,25 +44,23 @@ struct Group<Outcome> {
     has_changed: AtomicBool,
 }
 
-#[derive(Debug)]
-struct GroupState<Outcome> {
-    /// In the order of the works, until each writer takes its own.
-    outcomes: Vec<Option<Outcome>>,
-    /// Whether one writer of the group should gather others and find a leader.
-    gather: bool,
-    /// Whether the leader has ended, also by a panic.
-    is_over: bool,
+#[derive(Debug, Default)]
+enum GroupState<Outcome> {
+    #[default]
+    Waiting,
+    /// One writer of the group should gather others and find a leader.
+    Gather,
+    /// In the order of the works, until each writer takes its own; empty if the leader panicked.
+    Over(Vec<Option<Outcome>>),
 }
 
-/// What a writer does next.
-enum Step<Outcome> {
-    Return(Outcome),
-    Wait,
-    /// Wait a moment for other writers, then lead unless another one does.
+/// How a wait ended.
+enum Waited<Outcome> {
+    /// Without an outcome if the leader panicked.
+    Over(Option<Outcome>),
     Gather,
-    Lead,
-    /// The leader panicked: the outcome is unknown.
-    Panic,
+    /// The time is up.
+    InVain,
 }
 
 impl<Work, Outcome> Default for Commit<Work, Outcome> {
@@ -74,9 +72,8 @@ impl<Work, Outcome> Default for Commit<Work, Outcome> {
 
 impl<Outcome> Default for Group<Outcome> {
     fn default() -> Self {
-        let state = GroupState { outcomes: Vec::new(), gather: false, is_over: false };
         let (changed, has_changed) = (Condvar::new(), AtomicBool::new(false));
-        Group { state: Mutex::new(state), changed, has_changed }
+        Group { state: Mutex::default(), changed, has_changed }
     }
 }
 
@@ -88,37 +85,35 @@ impl<Work, Outcome> Commit<Work, Outcome> {
         let index = queue.works.len();
         queue.works.push(work);
         let group = Arc::clone(&queue.group);
-        let mut step = match queue.works.len() {
-            _ if queue.is_led => Step::Wait,
-            all if all >= queue.expected => queue.take_lead(),
-            1 => Step::Gather,
-            _ => Step::Wait,
-        };
-        drop(queue);
+        // The first writer of a group waits a moment for others, then leads unless another one does.
+        let mut patience = (index == 0 && !queue.is_led).then_some(GATHERING);
+        if !queue.is_led && queue.works.len() >= queue.expected {
+            self.lead(queue, &commit);
+        } else {
+            drop(queue);
+        }
         loop {
-            step = match step {
-                Step::Return(outcome) => return outcome,
-                Step::Wait => group.wait(index),
-                Step::Gather => {
-                    group.wait_for(index, GATHERING).unwrap_or_else(|| self.lead_unless_led(&group))
+            match group.wait(index, patience) {
+                Waited::Over(Some(outcome)) => return outcome,
+                Waited::Over(None) => panic!("the thread that wrote for this one panicked"),
+                Waited::Gather => patience = Some(GATHERING),
+                Waited::InVain => {
+                    patience = None;
+                    let queue = lock(&self.queue);
+                    if !queue.is_led && Arc::ptr_eq(&queue.group, &group) {
+                        self.lead(queue, &commit);
+                    }
                 }
-                Step::Lead => {
-                    self.lead(&commit);
-                    Step::Wait
-                }
-                Step::Panic => panic!("the thread that wrote for this one panicked"),
-            };
+            }
         }
     }
 
-    fn lead_unless_led(&self, group: &Arc<Group<Outcome>>) -> Step<Outcome> {
-        let mut queue = lock(&self.queue);
-        let is_waiting = !queue.is_led && Arc::ptr_eq(&queue.group, group);
-        if is_waiting { queue.take_lead() } else { Step::Wait }
-    }
-
-    fn lead(&self, commit: &impl Fn(Vec<Work>) -> Vec<Outcome>) {
-        let mut queue = lock(&self.queue);
+    fn lead(
+        &self,
+        mut queue: MutexGuard<'_, Queue<Work, Outcome>>,
+        commit: &impl Fn(Vec<Work>) -> Vec<Outcome>,
+    ) {
+        queue.is_led = true;
         let works = std::mem::take(&mut queue.works);
         let group = std::mem::take(&mut queue.group);
         drop(queue);
@@ -143,60 +138,43 @@ impl<Work, Outcome> Drop for LedGroup<'_, Work, Outcome> {
         queue.is_led = false;
         queue.expected = self.size + queue.works.len();
         if !queue.works.is_empty() {
-            lock(&queue.group.state).gather = true;
-            queue.group.has_changed.store(true, Ordering::Release);
+            queue.group.change(GroupState::Gather);
             queue.group.changed.notify_one();
         }
         drop(queue);
-        let mut state = lock(&self.group.state);
-        state.outcomes = self.outcomes.drain(..).map(Some).collect();
-        state.is_over = true;
-        drop(state);
-        self.group.has_changed.store(true, Ordering::Release);
+        self.group.change(GroupState::Over(self.outcomes.drain(..).map(Some).collect()));
         self.group.changed.notify_all();
     }
 }
 
-impl<Work, Outcome> Queue<Work, Outcome> {
-    fn take_lead(&mut self) -> Step<Outcome> {
-        self.is_led = true;
-        Step::Lead
-    }
-}
-
 impl<Outcome> Group<Outcome> {
-    fn wait(&self, index: usize) -> Step<Outcome> {
-        for _ in 0..YIELDS {
-            if self.has_changed.load(Ordering::Acquire) {
-                break;
-            }
-            std::thread::yield_now();
+    fn change(&self, state: GroupState<Outcome>) {
+        *lock(&self.state) = state;
+        self.has_changed.store(true, Ordering::Release);
+    }
+
+    fn wait(&self, index: usize, patience: Option<Duration>) -> Waited<Outcome> {
+        if patience.is_none() {
+            let has_changed = || self.has_changed.load(Ordering::Acquire);
+            (0..YIELDS).take_while(|_| !has_changed()).for_each(|_| std::thread::yield_now());
         }
-        let state = self.changed.wait_while(lock(&self.state), |state| !state.has_step());
-        state.unwrap_or_else(PoisonError::into_inner).step(index)
-    }
-
-    /// `None` when the time is up.
-    fn wait_for(&self, index: usize, time: Duration) -> Option<Step<Outcome>> {
+        let is_waiting = |state: &mut GroupState<Outcome>| matches!(state, GroupState::Waiting);
         let state = lock(&self.state);
-        let waited = self.changed.wait_timeout_while(state, time, |state| !state.has_step());
-        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        state.has_step().then(|| state.step(index))
-    }
-}
-
-impl<Outcome> GroupState<Outcome> {
-    fn has_step(&self) -> bool {
-        self.gather || self.is_over
-    }
-
-    fn step(&mut self, index: usize) -> Step<Outcome> {
-        match self.outcomes.get_mut(index).and_then(Option::take) {
-            Some(outcome) => Step::Return(outcome),
-            None if self.is_over => Step::Panic,
+        let mut state = match patience {
             None => {
-                self.gather = false;
-                Step::Gather
+                self.changed.wait_while(state, is_waiting).unwrap_or_else(PoisonError::into_inner)
+            }
+            Some(time) => {
+                let waited = self.changed.wait_timeout_while(state, time, is_waiting);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        match &mut *state {
+            GroupState::Waiting => Waited::InVain,
+            GroupState::Over(all) => Waited::Over(all.get_mut(index).and_then(Option::take)),
+            GroupState::Gather => {
+                *state = GroupState::Waiting;
+                Waited::Gather
             }
         }
     }

@@ -1,16 +1,20 @@
 //! Leaves the middle of long strings out of a line that is too long for memory.
 //!
 //! An agent may print a hundred megabytes, and its output is one string in one record. A view needs the
-//! other fields of that record and a little of the string. So a giant line is processed piece by piece, and
-//! the result is the same JSON with its long strings shortened.
+//! other fields of that record and a little of the string. So a giant line is processed in chunks, and the
+//! result is the same JSON with its long strings shortened. A chunk never ends inside of a character or an
+//! escape, so the parsers of records can check what no other reader sees.
 
-use autoloop_core::record::BadLine;
+use autoloop_core::record::{BadLine, Glance};
 
 /// How much of the beginning of a string is kept.
 const HEAD: usize = 64 * 1024;
 /// How much of its end is kept: enough for the brace of a record that follows a torn one in the middle of a
 /// string. Recovery finds such records.
 const TAIL: usize = 32;
+const CHUNK: usize = 64 * 1024;
+/// No character takes more bytes than an escaped surrogate pair.
+const LONGEST_CHARACTER: usize = 12;
 
 /// Begins a record, and occurs nowhere else in one, not even in a string.
 const BEGINNING: &[u8] = b"{\"run\": \"";
@@ -18,23 +22,18 @@ const BEGINNING: &[u8] = b"{\"run\": \"";
 /// Shortens one line, piece by piece.
 #[derive(Debug, Default)]
 pub(super) struct Elider {
+    /// What was read and is not processed yet.
+    pending: Vec<u8>,
+    /// How many bytes were processed.
+    taken: u64,
     kept: Vec<u8>,
-    state: State,
-    /// Where in `kept` the current string begins.
-    start: usize,
-    /// Where in `kept` it can be cut: not in an escape, and not in a surrogate pair.
-    boundary: usize,
+    /// Where in `kept` the current string begins; `None` outside of strings.
+    string: Option<usize>,
     /// Whether some of the string was left out.
     is_cut: bool,
     /// The end of what was left out, without escapes.
     tail: Vec<u8>,
-    /// The offset of the first half of a surrogate pair that was read last.
-    half: Option<u64>,
-    check: Check,
-    /// How many bytes were read.
-    taken: u64,
-    /// The last of them before the current piece, as many as may begin a record.
-    recent: Vec<u8>,
+    defects: Defects,
     elisions: Vec<Elision>,
 }
 
@@ -57,46 +56,15 @@ pub(super) fn offset_in_line(elisions: &[Elision], kept: usize) -> u64 {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
-    #[default]
-    Outside,
-    Inside,
-    /// Inside an escape of which `length` bytes were read; `code` has its hexadecimal digits.
-    Escape {
-        length: u8,
-        code: u16,
-    },
-}
-
 impl Elider {
     /// Takes the next piece, which has no newline in it.
     pub(super) fn push(&mut self, piece: &[u8]) {
-        let mut done = 0;
-        while done < piece.len() {
-            let rest = &piece[done..];
-            let taken = match self.state {
-                State::Outside => self.outside(rest),
-                State::Inside => self.inside(rest),
-                State::Escape { length, code } => self.escape(rest[0], length, code),
-            };
-            done += taken;
-            self.taken += taken as u64;
-            // A record before this one may have been torn in a string. Then every quote since was
-            // misread, and the whole new record would be.
-            if self.state == State::Outside && self.is_beginning(&piece[..done]) {
-                self.begin_string();
+        for part in piece.chunks(CHUNK) {
+            self.pending.extend_from_slice(part);
+            if self.pending.len() >= CHUNK {
+                self.process(LONGEST_CHARACTER);
             }
         }
-        self.recent.extend_from_slice(&piece[piece.len().saturating_sub(BEGINNING.len())..]);
-        let excess = self.recent.len().saturating_sub(BEGINNING.len());
-        self.recent.drain(..excess);
-    }
-
-    /// Whether the bytes read end with the beginning of a record, given those of the current piece.
-    fn is_beginning(&self, piece: &[u8]) -> bool {
-        piece.ends_with(BEGINNING)
-            || BEGINNING.strip_suffix(piece).is_some_and(|before| self.recent.ends_with(before))
     }
 
     pub(super) fn kept(&self) -> usize {
@@ -104,182 +72,200 @@ impl Elider {
     }
 
     pub(super) fn finish(mut self) -> (Vec<u8>, Vec<Elision>) {
-        self.end_string(self.taken);
+        self.process(0);
+        self.end_string();
         (self.kept, self.elisions)
     }
 
-    fn outside(&mut self, piece: &[u8]) -> usize {
-        let end = memchr::memchr(b'"', piece);
-        let taken = end.map_or(piece.len(), |quote| quote + 1);
-        self.kept.extend_from_slice(&piece[..taken]);
-        if end.is_some() {
-            self.begin_string();
+    /// Processes what is pending but for the last bytes, to which a character may extend that begins before
+    /// them.
+    fn process(&mut self, held_back: usize) {
+        let mut bytes = std::mem::take(&mut self.pending);
+        let limit = bytes.len() - held_back;
+        let mut at = 0;
+        while at < limit {
+            at += match self.string {
+                None => self.outside(&bytes[at..]),
+                Some(start) => self.inside(&bytes[at..], limit - at, start),
+            };
         }
+        bytes.drain(..at);
+        self.pending = bytes;
+    }
+
+    fn outside(&mut self, text: &[u8]) -> usize {
+        let quote = memchr::memchr(b'"', text);
+        let taken = quote.map_or(text.len(), |quote| quote + 1);
+        self.kept.extend_from_slice(&text[..taken]);
+        self.taken += taken as u64;
+        self.string = quote.map(|_| self.kept.len());
         taken
     }
 
-    fn begin_string(&mut self) {
-        self.state = State::Inside;
-        (self.start, self.boundary) = (self.kept.len(), self.kept.len());
-    }
-
-    fn inside(&mut self, piece: &[u8]) -> usize {
-        let end = memchr::memchr2(b'"', b'\\', piece);
-        let plain = end.unwrap_or(piece.len());
-        if plain > 0 {
-            self.end_half();
-            self.check.text(&piece[..plain], self.taken);
-            let was_cut = self.is_cut;
-            let left_out = self.keep(&piece[..plain]);
-            if !was_cut {
-                self.boundary = self.kept.len();
+    /// Processes a string that begins at `start` in `kept`, up to its end or to the first character behind
+    /// `limit`.
+    fn inside(&mut self, text: &[u8], limit: usize, start: usize) -> usize {
+        let mut at = 0;
+        let is_open = loop {
+            if at >= limit {
+                break true;
             }
-            self.tail.extend_from_slice(&left_out[left_out.len().saturating_sub(TAIL)..]);
-            let excess = self.tail.len().saturating_sub(TAIL);
-            self.tail.drain(..excess);
-        }
-        match end.map(|at| piece[at]) {
-            Some(b'"') => {
-                self.end_string(self.taken + plain as u64);
-                self.kept.push(b'"');
-                self.state = State::Outside;
-                plain + 1
-            }
-            Some(_) => {
-                self.check.end_of_text();
-                self.keep(b"\\");
-                self.tail.clear();
-                self.state = State::Escape { length: 1, code: 0 };
-                plain + 1
-            }
-            None => plain,
-        }
-    }
-
-    /// Behind a backslash: reads one byte, or none if the escape ends without it.
-    fn escape(&mut self, byte: u8, length: u8, code: u16) -> usize {
-        let digit = char::from(byte).to_digit(16).filter(|_| length > 1);
-        let belongs = digit.is_some() || (length == 1 && b"u\"\\/bfnrt".contains(&byte));
-        if !belongs {
-            self.check.defects.note(Flaw::Escape, self.taken);
-            self.end_escape(None);
-            return 0;
-        }
-        self.keep(&[byte]);
-        let code = (code << 4) | digit.and_then(|digit| u16::try_from(digit).ok()).unwrap_or(0);
-        match length {
-            1 if byte != b'u' => self.end_escape(None),
-            5 => self.end_escape(Some(code)),
-            _ => self.state = State::Escape { length: length + 1, code },
-        }
-        1
-    }
-
-    /// Ends an escape, with its code if it is that of one UTF-16 unit.
-    fn end_escape(&mut self, code: Option<u16>) {
-        self.state = State::Inside;
-        // Of the six bytes of such an escape, the last one is not counted yet.
-        let begin = self.taken.saturating_sub(5);
-        match code {
-            Some(0xd800..=0xdbff) => {
-                self.end_half();
-                self.half = Some(begin);
-                return;
-            }
-            Some(0xdc00..=0xdfff) => {
-                if self.half.take().is_none() {
-                    self.check.defects.note(Flaw::HalfSurrogate, begin);
+            let rest = &text[at..];
+            let room = HEAD.saturating_sub(self.kept.len() - start);
+            let special = memchr::memchr2(b'"', b'\\', rest);
+            let (taken, kept) = match special.map(|special| (special, rest[special])) {
+                Some((0, b'"')) => break false,
+                Some((0, _)) => {
+                    self.tail.clear();
+                    let escape = escape_length(rest);
+                    if is_half(&rest[..escape]) {
+                        let reason = "lone leading surrogate in hex escape".to_owned();
+                        let half =
+                            Defect::new(self.taken + at as u64, BadLine::NotJson { reason, at: 1 });
+                        self.defects.forgiven.get_or_insert(half);
+                    }
+                    (escape, if room > 0 { escape } else { 0 })
                 }
-            }
-            _ => self.end_half(),
+                _ => {
+                    let plain = &rest[..special.unwrap_or(rest.len())];
+                    let plain = &plain[..character_end(plain, limit - at)];
+                    let kept = character_end(plain, room);
+                    let left_out = &plain[kept..];
+                    self.tail.extend_from_slice(&left_out[left_out.len().saturating_sub(TAIL)..]);
+                    self.tail.drain(..self.tail.len().saturating_sub(TAIL));
+                    (plain.len(), kept)
+                }
+            };
+            self.kept.extend_from_slice(&rest[..kept]);
+            self.is_cut |= kept < taken;
+            at += taken;
+        };
+        // A string that is kept whole is checked by its reader.
+        if is_open || self.is_cut {
+            self.check(&text[..at]);
         }
-        if !self.is_cut {
-            self.boundary = self.kept.len();
+        self.taken += at as u64;
+        if is_open {
+            return at;
         }
+        self.end_string();
+        self.kept.push(b'"');
+        self.taken += 1;
+        // A record before this one may have been torn in a string. Then every quote since was misread, and
+        // the whole new record would be.
+        self.string = self.kept.ends_with(BEGINNING).then_some(self.kept.len());
+        at + 1
     }
 
-    /// Rejects the first half of a surrogate pair that was not followed by the second.
-    fn end_half(&mut self) {
-        if let Some(offset) = self.half.take() {
-            self.check.defects.note(Flaw::HalfSurrogate, offset);
-        }
-    }
-
-    /// Keeps bytes of a string while there is room, and returns the others.
-    fn keep<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
-        let room = HEAD - (self.kept.len() - self.start);
-        let (head, left_out) = bytes.split_at(room.min(bytes.len()));
-        self.kept.extend_from_slice(head);
-        self.is_cut |= !left_out.is_empty();
-        left_out
-    }
-
-    /// Ends a string whose last byte lies before `end` in the line.
-    fn end_string(&mut self, end: u64) {
-        self.end_half();
-        let defects = self.check.finish();
-        // Defects of a string that was kept whole are still there.
+    /// Ends a string whose last byte was just processed.
+    fn end_string(&mut self) {
+        let defects = std::mem::take(&mut self.defects);
         if self.is_cut {
-            self.kept.truncate(self.boundary);
-            trim_to_character(&mut self.kept);
             self.kept.extend_from_slice(" […] ".as_bytes());
-            let whole = self.tail.iter().position(|byte| byte & 0xc0 != 0x80);
             let begin = self.kept.len();
+            let whole = self.tail.iter().position(|byte| !is_continuation(*byte));
             self.kept.extend_from_slice(&self.tail[whole.unwrap_or(self.tail.len())..]);
-            let tail = begin..self.kept.len();
-            self.elisions.push(Elision { tail, end, defects });
+            self.elisions.push(Elision { tail: begin..self.kept.len(), end: self.taken, defects });
         }
         self.tail.clear();
         self.is_cut = false;
     }
-}
 
-/// Removes an incomplete character from the end.
-fn trim_to_character(text: &mut Vec<u8>) {
-    let from = text.len().saturating_sub(4);
-    // It begins with the last byte that is no continuation byte.
-    if let Some(begin) = text[from..].iter().rposition(|byte| byte & 0xc0 != 0x80)
-        && let Err(error) = std::str::from_utf8(&text[from + begin..])
-        && error.error_len().is_none()
-    {
-        text.truncate(from + begin);
-    }
-}
+    /// Checks whole characters of a string, surrogates aside, by reading a record that consists of them.
+    fn check(&mut self, text: &[u8]) {
+        const BEFORE: &[u8] = br#"{"run": "", "iteration": "", "topic": "", "payload": ""#;
 
-/// Something that is invalid in a string.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flaw {
-    NotUtf8,
-    HalfSurrogate,
-    Control,
-    Escape,
-}
-
-/// A flaw and its offset in the line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Defect {
-    pub(super) offset: u64,
-    flaw: Flaw,
-}
-
-impl Defect {
-    /// The error for a record that begins at an offset, in the words of the strict parser.
-    pub(super) fn reason(self, begin: u64) -> BadLine {
-        let at = usize::try_from(self.offset.saturating_sub(begin)).unwrap_or(usize::MAX);
-        let not_json = |reason: &str| BadLine::NotJson { reason: reason.to_owned(), at: at + 1 };
-        match self.flaw {
-            Flaw::NotUtf8 => BadLine::NotUtf8 { at },
-            Flaw::HalfSurrogate => not_json("lone leading surrogate in hex escape"),
-            Flaw::Control => {
-                not_json("control character (\\u0000-\\u001F) found while parsing a string")
-            }
-            Flaw::Escape => not_json("invalid escape"),
+        // Most of a giant text has nothing in it that a parser could refuse.
+        let is_plain = memchr::memchr(b'\\', text).is_none()
+            && text.iter().fold(u8::MAX, |least, byte| least.min(*byte)) >= b' ';
+        let read = || Glance::read(&[BEFORE, text, br#""}"#].concat()).map(drop);
+        if let Err(bad) = if is_plain { Ok(()) } else { read() } {
+            let bad = placed(bad, |at| at.saturating_sub(BEFORE.len()));
+            self.defects.refused.get_or_insert_with(|| Defect::new(self.taken, bad));
+        } else if let Err(error) = std::str::from_utf8(text) {
+            let bad = BadLine::NotUtf8 { at: error.valid_up_to() };
+            self.defects.forgiven.get_or_insert_with(|| Defect::new(self.taken, bad));
         }
     }
 }
 
-/// The first defects of a string.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The length of the escape, or the pair of them, that a text begins with. An invalid one ends before the first byte
+/// that does not belong to it.
+fn escape_length(text: &[u8]) -> usize {
+    let hex = |from: usize| {
+        from + text.iter().skip(from).take(4).take_while(|byte| byte.is_ascii_hexdigit()).count()
+    };
+    match text {
+        [_, b'u', ..] => {
+            let is_pair = hex(2) == 6
+                && matches!(text[2..4], [b'd' | b'D', b'8' | b'9' | b'a' | b'b' | b'A' | b'B'])
+                && text[6..].starts_with(b"\\u")
+                && hex(8) == 12
+                && matches!(text[8..10], [b'd' | b'D', b'c'..=b'f' | b'C'..=b'F']);
+            if is_pair { 12 } else { hex(2) }
+        }
+        [_, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => 2,
+        _ => 1,
+    }
+}
+
+/// Whether an escape is one half of a surrogate pair.
+fn is_half(escape: &[u8]) -> bool {
+    let is_surrogate =
+        matches!(escape, [_, _, b'd' | b'D', b'8' | b'9' | b'a'..=b'f' | b'A'..=b'F', ..]);
+    is_surrogate && escape.len() == 6
+}
+
+/// The first end of a character at or behind an index, if that is not behind the end of the text.
+fn character_end(text: &[u8], index: usize) -> usize {
+    match index {
+        0 => 0,
+        _ if index >= text.len() => text.len(),
+        _ => {
+            index + text[index..].iter().take(3).take_while(|byte| is_continuation(**byte)).count()
+        }
+    }
+}
+
+fn is_continuation(byte: u8) -> bool {
+    byte & 0xc0 == 0x80
+}
+
+/// The first error in a string, and its offset in the line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Defect {
+    pub(super) offset: u64,
+    bad: BadLine,
+}
+
+impl Defect {
+    /// An error in a text that begins at an offset.
+    fn new(begin: u64, bad: BadLine) -> Self {
+        let at = match bad {
+            BadLine::NotUtf8 { at } | BadLine::NotJson { at, .. } => at as u64,
+            _ => 0,
+        };
+        Defect { offset: begin + at, bad }
+    }
+
+    /// The error for a record that begins at an offset.
+    pub(super) fn reason(&self, begin: u64) -> BadLine {
+        let at = usize::try_from(self.offset.saturating_sub(begin)).unwrap_or(usize::MAX);
+        placed(self.bad.clone(), |_| at)
+    }
+}
+
+/// The same error at another place.
+pub(super) fn placed(bad: BadLine, place: impl FnOnce(usize) -> usize) -> BadLine {
+    match bad {
+        BadLine::NotUtf8 { at } => BadLine::NotUtf8 { at: place(at) },
+        BadLine::NotJson { reason, at } => BadLine::NotJson { reason, at: place(at) },
+        other => other,
+    }
+}
+
+/// What is invalid in a string.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Defects {
     /// Rejected by every reader.
     pub(super) refused: Option<Defect>,
@@ -287,81 +273,10 @@ pub(super) struct Defects {
     pub(super) forgiven: Option<Defect>,
 }
 
-impl Defects {
-    fn note(&mut self, flaw: Flaw, offset: u64) {
-        let first = match flaw {
-            Flaw::NotUtf8 | Flaw::HalfSurrogate => &mut self.forgiven,
-            Flaw::Control | Flaw::Escape => &mut self.refused,
-        };
-        first.get_or_insert(Defect { offset, flaw });
-    }
-}
-
-/// Validates one string except for its escapes, because no other reader sees what is left out.
-#[derive(Debug, Default)]
-struct Check {
-    defects: Defects,
-    /// The beginning of a character that is not complete yet: at most three bytes.
-    held: Vec<u8>,
-    held_at: u64,
-}
-
-impl Check {
-    /// Checks text without escapes that begins at `place`.
-    fn text(&mut self, text: &[u8], place: u64) {
-        // The minimum is vectorized; the search for a control character is not.
-        if text.iter().fold(u8::MAX, |least, &byte| least.min(byte)) < 0x20 {
-            let at = text.iter().take_while(|&&byte| byte >= 0x20).count();
-            self.defects.note(Flaw::Control, place + at as u64);
-        }
-        let mut rest = text;
-        while !self.held.is_empty() {
-            let Some((&first, after)) = rest.split_first() else { return };
-            self.held.push(first);
-            match std::str::from_utf8(&self.held) {
-                Ok(_) => {
-                    self.held.clear();
-                    rest = after;
-                }
-                Err(error) if error.error_len().is_none() => rest = after,
-                // The byte begins another character: it is checked below.
-                Err(_) => self.end_of_text(),
-            }
-        }
-        // Only the first one is reported.
-        if self.defects.forgiven.is_some() {
-            return;
-        }
-        if let Err(error) = std::str::from_utf8(rest) {
-            let begin = text.len() - rest.len() + error.valid_up_to();
-            let at = place + begin as u64;
-            if error.error_len().is_some() {
-                self.defects.note(Flaw::NotUtf8, at);
-            } else {
-                self.held.extend_from_slice(&text[begin..]);
-                self.held_at = at;
-            }
-        }
-    }
-
-    /// Rejects an incomplete character: no more bytes of it can follow.
-    fn end_of_text(&mut self) {
-        if !self.held.is_empty() {
-            self.defects.note(Flaw::NotUtf8, self.held_at);
-            self.held.clear();
-        }
-    }
-
-    fn finish(&mut self) -> Defects {
-        self.end_of_text();
-        std::mem::take(&mut self.defects)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use autoloop_core::record::{Glance, parse, pieces};
+    use autoloop_core::record::{parse, pieces};
 
     fn elide(line: &[u8], step: usize) -> Vec<u8> {
         let mut elider = Elider::default();

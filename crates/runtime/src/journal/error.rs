@@ -55,6 +55,18 @@ impl AppendError {
         AppendError::Io { path: path.to_owned(), doing, source: Arc::new(source) }
     }
 
+    /// A failed write. The caller knows how many records were stored before it.
+    pub(crate) fn write(path: &Path, source: io::Error) -> Self {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+
+        match source.kind() {
+            StorageFull | QuotaExceeded | FileTooLarge => {
+                AppendError::Full { path: path.to_owned(), stored: 0, source: Arc::new(source) }
+            }
+            _ => AppendError::io(path, "write to", source),
+        }
+    }
+
     pub(super) fn spool(spooled: &Spooled, source: io::Error) -> Self {
         AppendError::Spool { path: spooled.path.clone(), source: Arc::new(source) }
     }

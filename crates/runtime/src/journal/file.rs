@@ -22,9 +22,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::append::{Entry, Tail, ending};
+use super::append::{Entry, Outcome, Tail, ending};
 use super::commit::Commit;
-use super::reader::{line_start, line_start_from, read_at, read_lines};
+use super::reader::{line_start, read_lines};
 use super::{
     Append, AppendError, Durability, Journal, NewRecord, Position, ReadError, Unsuitable, Visit,
 };
@@ -40,20 +40,17 @@ const YIELDS: usize = 8;
 const FIRST_PAUSE: Duration = Duration::from_micros(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(2);
 
-/// A journal in a file.
 pub struct FileJournal {
     path: PathBuf,
     pub(super) world: World,
     settings: FileSettings,
-    commit: Commit<Entry, Result<Position, AppendError>>,
+    commit: Commit<Entry, Outcome>,
     /// Set when a sync has failed.
     broken: OnceLock<AppendError>,
 }
 
 /// A file and its length when it was opened.
 type Opened = (Box<dyn DiskFile>, u64);
-/// A file and the outcome of each entry that was written to it.
-type Written = (Box<dyn DiskFile>, Vec<Result<Position, AppendError>>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileSettings {
@@ -106,20 +103,9 @@ impl FileJournal {
         let failed = |error| ReadError::io(&self.path, error);
         let is_torn = file.try_lock().map_err(failed)?;
         let len = file.stat().map_err(failed)?.len;
-        let offset = line_start(file.as_ref(), len).map_err(failed)?;
+        let offset = line_start(file.as_ref(), 0..len).map_err(failed)?;
         let kind = if is_torn { FragmentKind::Torn } else { FragmentKind::BeingWritten };
         Ok((len > offset).then_some(Fragment { offset, bytes: len - offset, kind }))
-    }
-
-    /// Ends a torn line, if that is how the journal ends. It may be a complete record that lacks only its
-    /// newline.
-    fn repair(&self) -> Result<(), AppendError> {
-        let fragment = self.fragment()?;
-        if fragment.is_some_and(|fragment| fragment.kind == FragmentKind::Torn) {
-            let nothing = Entry::new(&[], Append::default())?;
-            self.commit.run(nothing, |entries| self.commit(&entries))?;
-        }
-        Ok(())
     }
 
     /// Copies bytes of the file unchanged.
@@ -128,19 +114,19 @@ impl FileJournal {
         range: std::ops::Range<u64>,
         out: &mut dyn FnMut(&[u8]) -> io::Result<()>,
     ) -> Result<(), ReadError> {
+        /// How much is copied at once.
+        const BLOCK: u64 = 256 * 1024;
+
         let failed = |error| ReadError::io(&self.path, error);
         let Some((file, _)) = self.open_to_read()? else { return Ok(()) };
-        let mut block = vec![0; 256 * 1024];
         let mut at = range.start;
         while at < range.end {
-            let wanted =
-                usize::try_from(range.end - at).map_or(block.len(), |left| left.min(block.len()));
-            let count = read_at(file.as_ref(), &mut block[..wanted], at).map_err(failed)?;
-            if count == 0 {
+            let bytes = file.read_range(at..range.end.min(at + BLOCK)).map_err(failed)?;
+            if bytes.is_empty() {
                 break;
             }
-            out(&block[..count]).map_err(failed)?;
-            at += count as u64;
+            out(&bytes).map_err(failed)?;
+            at += bytes.len() as u64;
         }
         Ok(())
     }
@@ -174,7 +160,7 @@ impl FileJournal {
     }
 
     /// Commits the entries of several callers.
-    fn commit(&self, entries: &[Entry]) -> Vec<Result<Position, AppendError>> {
+    fn commit(&self, entries: &[Entry]) -> Vec<Outcome> {
         // These callers waited while a sync failed.
         if let Some(error) = self.broken.get() {
             return entries.iter().map(|_| Err(error.clone())).collect();
@@ -198,8 +184,8 @@ impl FileJournal {
         }
     }
 
-    /// Writes under the lock.
-    fn write(&self, entries: &[Entry]) -> Result<Written, AppendError> {
+    /// Writes under the lock; returns the file, and the outcome of each entry.
+    fn write(&self, entries: &[Entry]) -> Result<(Box<dyn DiskFile>, Vec<Outcome>), AppendError> {
         let (file, stat) = self.open_locked()?;
         // Also before a cached append: the synced one that follows finds a file that is not empty.
         if stat.len == 0 {
@@ -324,11 +310,10 @@ impl FileJournal {
     /// record is being written.
     fn head_behind(&self, after: Position) -> Result<Position, ReadError> {
         let Some((file, len)) = self.open_to_read()? else { return Ok(Position::START) };
-        let failed = |error| ReadError::io(&self.path, error);
-        if len < after.at {
-            return self.head();
-        }
-        let end = line_start_from(file.as_ref(), after.at..len).map_err(failed)?;
+        // A file that was cut has another head.
+        let begin = if len < after.at { 0 } else { after.at };
+        let end = line_start(file.as_ref(), begin..len)
+            .map_err(|error| ReadError::io(&self.path, error))?;
         self.position(file.as_ref(), end)
     }
 
@@ -361,15 +346,19 @@ impl Journal for FileJournal {
         if let Some(error) = self.broken.get() {
             return Err(error.clone());
         }
+        let commit = |entry| self.commit.run(entry, |entries| self.commit(&entries));
         if records.is_empty() {
-            self.repair()?;
+            // What is torn may be a complete record that lacks only its newline.
+            if self.fragment()?.is_some_and(|fragment| fragment.kind == FragmentKind::Torn) {
+                commit(Entry::new(&[], Append::default())?)?;
+            }
             let head = self.head()?;
             return match how.expect {
                 Some(expected) if expected != head => Err(AppendError::Conflict { head }),
                 _ => Ok(head),
             };
         }
-        self.commit.run(Entry::new(records, how)?, |entries| self.commit(&entries))
+        commit(Entry::new(records, how)?)
     }
 
     fn read(&self, from: Position, visit: &mut Visit<'_>) -> Result<Position, ReadError> {
@@ -386,10 +375,7 @@ impl Journal for FileJournal {
     }
 
     fn head(&self) -> Result<Position, ReadError> {
-        let Some((file, len)) = self.open_to_read()? else { return Ok(Position::START) };
-        let end =
-            line_start(file.as_ref(), len).map_err(|error| ReadError::io(&self.path, error))?;
-        self.position(file.as_ref(), end)
+        self.head_behind(Position::START)
     }
 
     fn wait(&self, after: Position, timeout: Duration) -> Result<Position, ReadError> {

@@ -2,7 +2,7 @@
 
 use autoloop_core::record::{BadLine, Glance, Piece, parse, pieces};
 
-use super::elide::{Defect, Defects, Elision, offset_in_line};
+use super::elide::{Defect, Defects, Elision, offset_in_line, placed};
 
 /// A position in a journal, behind a line. What it counts is up to the journal.
 ///
@@ -94,7 +94,6 @@ impl<'a> Line<'a> {
         self.end - self.start
     }
 
-    /// The position behind it.
     pub fn position(&self) -> Position {
         Position::behind(self.end, self.ending)
     }
@@ -110,7 +109,7 @@ impl<'a> Line<'a> {
             for piece in &mut found {
                 let refusal = match &piece.content {
                     // What was left out may be invalid.
-                    Ok(_) => self.defect(piece, |defects| defects.refused),
+                    Ok(_) => self.defect(piece, |defects| defects.refused.as_ref()),
                     Err(bad) => Some(self.counted_in_file(piece.at, bad.clone())),
                 };
                 if let Some(bad) = refusal {
@@ -128,7 +127,7 @@ impl<'a> Line<'a> {
         }
         match parse(piece.bytes) {
             Err(bad) => Some(self.counted_in_file(piece.at, bad)),
-            Ok(_) => self.defect(piece, |defects| defects.forgiven),
+            Ok(_) => self.defect(piece, |defects| defects.forgiven.as_ref()),
         }
     }
 
@@ -138,24 +137,20 @@ impl<'a> Line<'a> {
             let bytes = self.offset_of(begin + at).saturating_sub(self.offset_of(begin));
             usize::try_from(bytes).unwrap_or(usize::MAX)
         };
-        match bad {
-            BadLine::NotUtf8 { at } => BadLine::NotUtf8 { at: counted(at) },
-            BadLine::NotJson { reason, at } => BadLine::NotJson { reason, at: counted(at) },
-            other => other,
-        }
+        placed(bad, counted)
     }
 
     /// The first defect of a sort in what was left out of a piece.
     fn defect(
         &self,
         piece: &Piece<'_>,
-        sort: impl Fn(Defects) -> Option<Defect>,
+        sort: impl Fn(&Defects) -> Option<&Defect>,
     ) -> Option<BadLine> {
         let offset = |index| offset_in_line(self.elisions, index);
         let range = offset(piece.at)..offset(piece.at + piece.bytes.len());
         self.elisions
             .iter()
-            .filter_map(|elision| sort(elision.defects))
+            .filter_map(|elision| sort(&elision.defects))
             .find(|defect| range.contains(&defect.offset))
             .map(|defect| defect.reason(range.start))
     }

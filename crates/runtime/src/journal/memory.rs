@@ -1,6 +1,5 @@
 //! A journal in memory.
 
-use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,10 +7,9 @@ use std::time::Duration;
 
 use autoloop_core::record::Escaper;
 
-use super::append::{Entry, Part};
+use super::append::{Entry, Part, read_spooled};
 use super::line::{Line, Wholeness};
-use super::reader::read_at;
-use super::{Append, AppendError, Journal, NewRecord, Position, ReadError, Spooled, Visit};
+use super::{Append, AppendError, Journal, NewRecord, Position, ReadError, Visit};
 
 /// A journal that lives as long as its handles.
 #[derive(Clone, Debug, Default)]
@@ -88,23 +86,19 @@ impl Journal for MemoryJournal {
 }
 
 fn encode(new: &NewRecord) -> Result<Arc<[u8]>, AppendError> {
-    let entry = Entry::new(std::slice::from_ref(new), Append::default())?;
     let mut line = Vec::new();
-    for part in entry.parts {
+    for part in Entry::new(std::slice::from_ref(new), Append::default())?.parts {
         match part {
             Part::Bytes(bytes) => line.extend_from_slice(&bytes),
-            Part::Text(spooled) => escape_whole(&spooled, &mut line)
-                .map_err(|error| AppendError::spool(&spooled, error))?,
+            Part::Text(spooled) => {
+                let mut escaper = Escaper::default();
+                read_spooled(&spooled, &mut |piece| {
+                    escaper.push(piece, &mut line);
+                    Ok(())
+                })?;
+                escaper.finish(&mut line);
+            }
         }
     }
     Ok(line.into())
-}
-
-fn escape_whole(spooled: &Spooled, out: &mut Vec<u8>) -> io::Result<()> {
-    let mut text = vec![0; usize::try_from(spooled.text.stat()?.len).map_err(io::Error::other)?];
-    let count = read_at(spooled.text.as_ref(), &mut text, 0)?;
-    let mut escaper = Escaper::default();
-    escaper.push(&text[..count], out);
-    escaper.finish(out);
-    Ok(())
 }

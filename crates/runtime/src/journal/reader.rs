@@ -76,7 +76,7 @@ impl Reader<'_> {
             self.buffer.resize(self.filled + wanted, 0);
         }
         let end = self.buffer.len().min(self.filled + left);
-        let count = read_at(self.file, &mut self.buffer[self.filled..end], from)?;
+        let count = self.file.read_full(&mut self.buffer[self.filled..end], from)?;
         self.filled += count;
         Ok(count)
     }
@@ -107,11 +107,11 @@ impl Reader<'_> {
                 return Ok(ControlFlow::Break(()));
             }
         }
-        let wholeness = match elider.kept() {
+        let (bytes, elisions) = elider.finish();
+        let wholeness = match bytes.len() {
             LONGEST.. => Wholeness::TooLarge { limit: LONGEST },
             _ => Wholeness::Elided,
         };
-        let (bytes, elisions) = elider.finish();
         let line = Line {
             bytes: &bytes,
             ending: &ending,
@@ -126,34 +126,13 @@ impl Reader<'_> {
     }
 }
 
-/// Reads until the buffer is full or the file ends.
-pub(super) fn read_at(file: &dyn DiskFile, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match file.read_at(&mut buffer[filled..], offset + filled as u64) {
-            Ok(0) => break,
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
-}
-
-/// The offset behind the last newline before `end`; 0 when there is none.
-pub(super) fn line_start(file: &dyn DiskFile, end: u64) -> io::Result<u64> {
-    line_start_from(file, 0..end)
-}
-
 /// The offset behind the last newline in a range; its start when there is none.
-pub(super) fn line_start_from(file: &dyn DiskFile, range: Range<u64>) -> io::Result<u64> {
+pub(super) fn line_start(file: &dyn DiskFile, range: Range<u64>) -> io::Result<u64> {
     let mut end = range.end;
     let mut size = 4 * 1024;
     while end > range.start {
         let begin = end.saturating_sub(size).max(range.start);
-        let mut block = vec![0; usize::try_from(end - begin).unwrap_or(0)];
-        let count = read_at(file, &mut block, begin)?;
-        if let Some(newline) = memchr::memrchr(b'\n', &block[..count]) {
+        if let Some(newline) = memchr::memrchr(b'\n', &file.read_range(begin..end)?) {
             return Ok(begin + newline as u64 + 1);
         }
         end = begin;

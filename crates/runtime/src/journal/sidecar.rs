@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use autoloop_core::view::View;
 use autoloop_core::views::latest_run::LatestRun;
 
-use super::reader::{line_start, read_at, read_lines};
+use super::reader::{line_start, read_lines};
 use super::{FileJournal, Journal, Position, ReadError};
 use crate::files::{self, Links};
 use crate::world::{DiskFile, FileKind, FileStat, Key};
@@ -77,16 +77,14 @@ impl FileJournal {
         // It only names the run of an event without one, so it may be older than the journal.
         let kept: Option<Kept<LatestRun>> = self.kept(file.as_ref(), Since::Growth);
         let floor = kept.as_ref().map_or(0, |kept| kept.position.at);
-        let end = line_start(file.as_ref(), len).map_err(failed)?;
+        let end = line_start(file.as_ref(), 0..len).map_err(failed)?;
 
         let mut begin = end;
         let mut latest = None;
         while latest.is_none() && begin > floor {
             let stop = begin;
-            begin = match stop.saturating_sub(STEP) {
-                step if step <= floor => floor,
-                step => line_start(file.as_ref(), step).map_err(failed)?.max(floor),
-            };
+            let step = stop.saturating_sub(STEP).max(floor);
+            begin = line_start(file.as_ref(), floor..step).map_err(failed)?;
             let mut visit = |line: &super::Line<'_>| {
                 line.records(|record| latest = LatestRun::begun_by(record).or(latest.take()));
                 ControlFlow::Continue(())
@@ -162,21 +160,22 @@ impl FileJournal {
 
 fn header_of<V: View>(position: Position, stat: &FileStat) -> Vec<u8> {
     let FileStat { device, inode, len, changed, .. } = stat;
-    let numbers = [device, inode, len].map(|number| number.to_le_bytes());
-    let mut header = MAGIC.to_vec();
-    header.extend_from_slice(&V::VERSION.to_le_bytes());
-    header.extend_from_slice(&position.to_bytes());
-    header.extend_from_slice(&numbers.concat());
-    header.extend_from_slice(&changed.to_le_bytes());
-    header
+    [
+        &MAGIC[..],
+        &V::VERSION.to_le_bytes(),
+        &position.to_bytes(),
+        &device.to_le_bytes(),
+        &inode.to_le_bytes(),
+        &len.to_le_bytes(),
+        &changed.to_le_bytes(),
+    ]
+    .concat()
 }
 
-/// The bytes before a position.
 fn anchor(file: &dyn DiskFile, position: Position) -> Option<Vec<u8>> {
-    let length = position.at.min(ANCHOR);
-    let mut bytes = vec![0; usize::try_from(length).ok()?];
-    let count = read_at(file, &mut bytes, position.at - length).ok()?;
-    (count as u64 == length).then_some(bytes)
+    let begin = position.at.saturating_sub(ANCHOR);
+    let bytes = file.read_range(begin..position.at).ok()?;
+    (bytes.len() as u64 == position.at - begin).then_some(bytes)
 }
 
 fn sealed<V: View>(key: &Key, header: &[u8], anchor: &[u8], state: &[u8]) -> [u8; 16] {

@@ -36,11 +36,8 @@ pub const NO_ACP_PROGRAM: &str = "an agent of kind \"acp\" needs a program that 
 /// Each agent of a loop, with the setting that names it. The default agent is listed only if a role uses
 /// it or the loop has no roles.
 fn agents(loaded: &Loaded) -> Vec<(String, &BackendPlan)> {
-    let Loaded { plan, settings, topology, .. } = loaded;
-    let default = || {
-        let key = Key::BackendCommand;
-        (format!("{key} ({})", settings.provenance(key)), &plan.backend)
-    };
+    let Loaded { plan, topology, .. } = loaded;
+    let default = || (loaded.named(Key::BackendCommand), &plan.backend);
     if topology.roles.is_empty() {
         return vec![default()];
     }

@@ -1,9 +1,8 @@
 //! Chains: `chains.toml`, and the steps of a chain as runs that begin or are resumed.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use autoloop_core::chain::{Chain, Definitions, StepDefinition};
+use autoloop_core::chain::{Budget, Chain, Definitions, StepDefinition};
 use autoloop_core::config::{LONGEST, Problem, Severity};
 use autoloop_core::coordinator::Kind;
 use autoloop_core::record::ChainStart;
@@ -13,43 +12,34 @@ use autoloop_core::suggest::suggest;
 use super::request::KeptRequest;
 use super::{Launch, Launcher, Opening, RunRequest, claim_id, find_resumable};
 use crate::error::{DriveError, LaunchError};
-use crate::harness::RunPlace;
-use crate::project::{LoadError, Overrides, Project, read_text};
+use crate::project::{LoadError, Overrides, Project, Sources, Text, read_text};
 use crate::runs;
-use crate::sandbox::Listing;
 use crate::world::World;
-
-/// The maximum number of unknown keys that are reported.
-const MAX_REPORTED: usize = 5;
 
 /// Reads the chains of a project, with warnings about unknown keys. Without a file there are none.
 pub fn read_chains(dir: &Path, world: &World) -> Result<(Definitions, Vec<Problem>), LoadError> {
     let path = dir.join("chains.toml");
     let text = read_text(&*world.disk, &path, LONGEST as u64);
     let text = text.map_err(|why| LoadError::Unreadable { path: path.clone(), why })?;
-    let text: Arc<str> = text.unwrap_or_default().into();
-    let problem = |severity, span, message, label| Problem {
-        severity,
-        name: path.display().to_string(),
-        text: Arc::clone(&text),
-        span,
-        message,
-        label,
-        hint: None,
-    };
-    match Definitions::read(&text) {
-        Ok((definitions, unknown)) => {
-            let reported = unknown.into_iter().take(MAX_REPORTED).map(|key| {
-                problem(Severity::Warning, key.span.clone(), key.to_string(), key.advice())
-            });
-            Ok((definitions, reported.collect()))
+    let text = text.unwrap_or_default().into();
+    let file = Text { name: path.display().to_string(), text };
+    match Definitions::read(&file.text) {
+        Ok((definitions, mut unknown)) => {
+            // A limit of a run is no limit here, whatever it is called.
+            unknown.iter_mut().for_each(|key| key.is_unenforced = false);
+            Ok((definitions, file.unknown(unknown).collect()))
         }
         Err(bad) => {
             let message = bad.to_string();
-            let error = problem(Severity::Error, bad.span, message, String::new());
+            let error = file.problem(Severity::Error, bad.span, message, String::new());
             Err(LoadError::Problems(vec![error]))
         }
     }
+}
+
+/// The limits in the `chains.toml` of a project; a file that cannot be used changes none of the defaults.
+pub fn chain_limits(dir: &Path, world: &World) -> Budget {
+    read_chains(dir, world).map(|(chains, _)| chains.budget).unwrap_or_default()
 }
 
 /// The steps of a chain of `chains.toml`, with those of the chains in it.
@@ -69,18 +59,6 @@ pub fn chain_named(
     Ok(definitions.expand(&chain.name, &chain.steps)?)
 }
 
-/// A new chain.
-#[derive(Clone, Debug)]
-pub struct ChainRequest {
-    /// The name in `chains.toml`, or the list of steps.
-    pub name: String,
-    /// The project, with the flags of all steps.
-    pub project: Project,
-    pub objective: Option<String>,
-    pub steps: Vec<StepDefinition>,
-}
-
-/// A chain that is ready to be carried out.
 #[derive(Debug)]
 pub struct ChainLaunch {
     pub launch: Launch,
@@ -97,22 +75,29 @@ impl ChainLaunch {
             steps: Some(self.start.steps.clone()),
             ..KeptRequest::default()
         };
-        let (dir, run) = (self.launch.dir(), self.launch.id.as_str());
-        request.keep(RunPlace { dir: &dir, run, world })
+        request.keep(&self.launch.place(world))
     }
 }
 
 impl Launcher<'_> {
-    /// Prepares a chain whose steps were [checked](StepLauncher::check). All of them need an objective.
-    pub fn begin_chain(&self, request: ChainRequest) -> Result<ChainLaunch, DriveError> {
-        let ChainRequest { name, project, objective, steps } = request;
+    /// Prepares a chain: one of `chains.toml`, or one that is named by the list of its steps. The project has the flags
+    /// of all steps. They are checked, and need an objective.
+    pub fn begin_chain(
+        &self,
+        name: &str,
+        project: Project,
+        objective: Option<String>,
+        steps: Vec<StepDefinition>,
+    ) -> Result<ChainLaunch, DriveError> {
+        let sources = Sources::new(&*self.world.disk);
+        self.check_agents(&project, &steps, &sources)?;
         check_steps(&project, &steps, |step| {
             let step = RunRequest { objective: objective.clone(), ..step };
-            Ok(step.require_objective(&step.preview(self.world)?)?)
+            Ok(step.require_objective(&step.preview(&sources)?)?)
         })?;
-        let outline = project.outline(&*self.world.disk)?;
+        let outline = project.outline(&sources)?;
         let id = claim_id(&outline, Kind::Chain, self.world)?;
-        let start = chain_start(name, names(&steps), objective);
+        let start = chain_start(name.to_owned(), names(&steps), objective);
         let launch = Launch::new(Kind::Chain, id, Opening::Begin, project, outline);
         Ok(ChainLaunch { launch, start, steps })
     }
@@ -125,7 +110,8 @@ impl Launcher<'_> {
         name: &str,
         definitions: &Definitions,
     ) -> Result<ChainLaunch, DriveError> {
-        let outline = project.outline(&*self.world.disk)?;
+        let sources = Sources::new(&*self.world.disk);
+        let outline = project.outline(&sources)?;
         let journal = outline.journal(self.world);
         let site = self.site(&outline, &journal);
         let (id, mut notes) = find_resumable(&site, Kind::Chain, name)?;
@@ -146,8 +132,21 @@ impl Launcher<'_> {
             }
         };
         let steps = recorded_steps(&id, &start, definitions)?;
+        self.check_agents(&project, &steps, &sources)?;
         let launch = Launch::new(Kind::Chain, id, Opening::Resume, project, outline);
         Ok(ChainLaunch { launch: Launch { notes, ..launch }, start, steps })
+    }
+
+    fn check_agents(
+        &self,
+        project: &Project,
+        steps: &[StepDefinition],
+        sources: &Sources<'_>,
+    ) -> Result<(), DriveError> {
+        check_steps(project, steps, |step| {
+            let preview = step.preview(sources)?;
+            Ok(super::agents::check(&preview, &step.project.dir, self.world)?)
+        })
     }
 }
 
@@ -160,7 +159,6 @@ fn names(steps: &[StepDefinition]) -> String {
     steps.iter().map(|step| step.preset.as_str()).collect::<Vec<_>>().join(",")
 }
 
-/// The steps that a chain was begun with.
 fn recorded_steps(
     id: &RunId,
     start: &ChainStart,
@@ -211,7 +209,6 @@ fn step_overrides(flags: &Overrides, step: &StepDefinition) -> Overrides {
     overrides
 }
 
-/// A step of a chain that is about to be carried out.
 #[derive(Clone, Copy, Debug)]
 pub struct ChainStep<'s> {
     pub chain: &'s str,
@@ -227,7 +224,6 @@ pub trait StepLauncher {
     /// The chains of the project and the limits of any, as `chains.toml` is now.
     fn definitions(&self, project: &Project) -> Result<Definitions, LoadError>;
 
-    /// Checks that every step can begin.
     fn check(&self, project: &Project, steps: &[StepDefinition]) -> Result<(), DriveError>;
 
     fn begin(&self, step: ChainStep<'_>) -> Result<Launch, DriveError>;
@@ -242,17 +238,13 @@ impl StepLauncher for Launcher<'_> {
     }
 
     fn check(&self, project: &Project, steps: &[StepDefinition]) -> Result<(), DriveError> {
-        check_steps(project, steps, |step| {
-            let preview = step.preview(self.world)?;
-            Ok(super::agents::check(&preview, &step.project.dir, self.world)?)
-        })
+        self.check_agents(project, steps, &Sources::new(&*self.world.disk))
     }
 
     fn begin(&self, step: ChainStep<'_>) -> Result<Launch, DriveError> {
         let request = step_request(step.project, step.definition)?;
         let objective = step.objective.map(str::to_owned);
-        let launch = Launcher::begin(self, RunRequest { objective, ..request })?;
-        Ok(with_listing(launch))
+        Launcher::begin(self, RunRequest { objective, ..request })
     }
 
     fn resume(&self, step: ChainStep<'_>, run: &str) -> Result<Launch, DriveError> {
@@ -260,12 +252,6 @@ impl StepLauncher for Launcher<'_> {
         let mut project = RunRequest::of_loop(dir, dir)?.project;
         project.env = env.clone();
         project.overrides = step_overrides(overrides, step.definition);
-        Ok(with_listing(Launcher::resume(self, Kind::Loop, project, run)?))
+        Launcher::resume(self, Kind::Loop, project, run)
     }
-}
-
-/// Records the files of the project, to report which of them the step changes. Without that the step works too.
-fn with_listing(launch: Launch) -> Launch {
-    let before = Listing::of_files(&launch.project.dir, &launch.loaded.files.state_dir).ok();
-    Launch { before, ..launch }
 }

@@ -31,7 +31,6 @@ pub enum Preset {
     },
 }
 
-/// A preset that is compiled into the binary.
 #[derive(Debug)]
 pub struct Shipped {
     name: &'static str,
@@ -133,7 +132,6 @@ impl Preset {
     }
 }
 
-/// Whether a directory contains a loop.
 pub fn is_loop(dir: &Path) -> bool {
     ["autoloops.toml", "autoloops.conf", "topology.toml"].iter().any(|it| dir.join(it).is_file())
 }
@@ -154,13 +152,11 @@ fn own(env: &Environment) -> Vec<Preset> {
     named.collect()
 }
 
-/// A file of a preset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoopFile {
     /// Relative to the directory of the loop.
     pub path: PathBuf,
     pub bytes: Vec<u8>,
-    /// Its permission bits.
     mode: u32,
 }
 

@@ -1,13 +1,11 @@
 //! What a run was asked to do, kept in its directory so that the run can be resumed.
 
-use autoloop_core::config::shell_words::{join, split};
+use autoloop_core::config::shell_words::join;
 
 use crate::error::DriveError;
-use crate::harness::{RequestText, RunPlace, keep_request, read_request};
+use crate::harness::{RunPlace, keep_request};
 use crate::project::Overrides;
-use crate::site::Trust;
 
-/// What a run was begun with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct KeptRequest {
     pub(super) overrides: Overrides,
@@ -17,7 +15,6 @@ pub(super) struct KeptRequest {
     /// The directory of the preset, unless the run has a copy.
     pub(super) preset_dir: Option<String>,
     pub(super) settings_files: Option<String>,
-    /// The steps of a chain.
     pub(super) steps: Option<String>,
 }
 
@@ -42,41 +39,21 @@ impl KeptRequest {
         }
     }
 
-    fn parse(text: &str) -> KeptRequest {
-        let mut request =
-            KeptRequest { overrides: Overrides::read(text), ..KeptRequest::default() };
-        let mut words = split(text).unwrap_or_default().into_iter();
-        while let Some(flag) = words.next().filter(|flag| flag != "--") {
-            // The one flag without a value.
-            if flag == "--ignore-unenforced" {
-                continue;
-            }
-            let value = words.next();
-            match flag.as_str() {
-                "--objective" => request.objective = value,
-                "--preset" => request.preset = value,
-                "--preset-dir" => request.preset_dir = value,
-                "--settings-files" => request.settings_files = value,
-                "--steps" => request.steps = value,
-                _ => {}
-            }
-        }
-        request
+    pub(super) fn parse(text: &str) -> KeptRequest {
+        let mut request = KeptRequest::default();
+        let overrides = Overrides::read_among(text, |flag, value| match flag {
+            "--objective" => request.objective = value,
+            "--preset" => request.preset = value,
+            "--preset-dir" => request.preset_dir = value,
+            "--settings-files" => request.settings_files = value,
+            _ => request.steps = value,
+        });
+        KeptRequest { overrides, ..request }
     }
 
     /// Writes it to the directory of a run. Only the process that carries the run out may.
-    pub(super) fn keep(&self, place: RunPlace<'_>) -> Result<(), DriveError> {
+    pub(super) fn keep(&self, place: &RunPlace<'_>) -> Result<(), DriveError> {
         keep_request(place, &self.text())
-    }
-
-    /// Reads it, with whether its file was edited or removed and the copy was used; `None` where nothing proves
-    /// what it was.
-    pub(super) fn read(place: RunPlace<'_>, trust: Trust) -> Option<(KeptRequest, bool)> {
-        match read_request(place, trust) {
-            RequestText::Intact(text) => Some((KeptRequest::parse(&text), false)),
-            RequestText::Restored(text) => Some((KeptRequest::parse(&text), true)),
-            RequestText::Unproven => None,
-        }
     }
 }
 

@@ -10,7 +10,7 @@ use super::spool::Spooling;
 use crate::world::{Output, Reading};
 
 /// Accepts an output in pieces of any size, in bounded memory.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Capture {
     kept: usize,
     head: Vec<u8>,
@@ -25,20 +25,7 @@ pub(crate) struct Capture {
 impl Capture {
     /// Keeps `kept` bytes of the beginning, and of the end.
     pub(crate) fn new(kept: usize, spool: Spooling) -> Self {
-        Capture {
-            kept,
-            head: Vec::new(),
-            tail: VecDeque::new(),
-            bytes: 0,
-            spool,
-            search: None,
-            decoder: None,
-            verdict: None,
-        }
-    }
-
-    pub(crate) fn decoding(self, stream: Stream) -> Self {
-        Capture { decoder: stream.decoder(), ..self }
+        Capture { kept, spool, ..Capture::default() }
     }
 
     /// An empty text is not looked for.
@@ -47,11 +34,12 @@ impl Capture {
         Capture { search, ..self }
     }
 
-    /// A stream has its verdict in its answer.
-    pub(crate) fn reading(self, reading: Reading) -> Self {
-        let is_wanted = reading == Reading::Verdict && self.decoder.is_none();
-        let verdict = is_wanted.then(|| verdict::Reader::new(Stream::Plain));
-        Capture { verdict, ..self }
+    /// Reads an answer from a stream, or a verdict from what is none.
+    pub(crate) fn reading(self, stream: Stream, reading: Reading) -> Self {
+        let decoder = stream.decoder();
+        let is_verdict = reading == Reading::Verdict && decoder.is_none();
+        let verdict = is_verdict.then(|| verdict::Reader::new(Stream::Plain));
+        Capture { decoder, verdict, ..self }
     }
 
     pub(crate) fn take(&mut self, piece: &[u8]) {

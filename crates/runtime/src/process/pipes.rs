@@ -2,41 +2,43 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
 
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::event::{PollFd, Timespec};
+use rustix::io::{Errno, ioctl_fionbio};
 
 use super::capture::Capture;
 
 /// Reads of one pipe before the others get their turn.
 const TURN: usize = 16;
 
-pub(crate) fn set_nonblocking(pipe: &impl AsFd) -> io::Result<()> {
-    let flags = fcntl_getfl(pipe)?;
-    Ok(fcntl_setfl(pipe, flags | OFlags::NONBLOCK)?)
+/// Waits until a descriptor is ready or the time is up. A signal ends the wait too.
+pub(crate) fn poll(polled: &mut [PollFd<'_>], time: Option<Duration>) -> io::Result<()> {
+    let time = time.map(Timespec::try_from).transpose().map_err(io::Error::other)?;
+    match rustix::event::poll(polled, time.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
-pub(crate) fn set_blocking(pipe: &impl AsFd) -> io::Result<()> {
-    let flags = fcntl_getfl(pipe)?;
-    Ok(fcntl_setfl(pipe, flags - OFlags::NONBLOCK)?)
+fn nonblocking(pipe: Option<impl Into<OwnedFd>>) -> io::Result<Option<File>> {
+    let pipe = pipe.map(|pipe| File::from(pipe.into()));
+    pipe.as_ref().map(|pipe| ioctl_fionbio(pipe, true)).transpose()?;
+    Ok(pipe)
 }
 
 /// Standard input and the bytes still to be written.
 #[derive(Debug)]
 pub(crate) struct Feed<'a> {
-    pipe: Option<File>,
+    /// `None` when everything is written.
+    pub(crate) pipe: Option<File>,
     rest: &'a [u8],
 }
 
 impl<'a> Feed<'a> {
-    pub(crate) fn new(pipe: Option<OwnedFd>, bytes: &'a [u8]) -> io::Result<Self> {
-        pipe.as_ref().map(set_nonblocking).transpose()?;
-        Ok(Feed { pipe: pipe.map(File::from), rest: bytes })
-    }
-
-    /// `None` when everything is written.
-    pub(crate) fn pipe(&self) -> Option<&File> {
-        self.pipe.as_ref()
+    pub(crate) fn new(pipe: Option<impl Into<OwnedFd>>, rest: &'a [u8]) -> io::Result<Self> {
+        Ok(Feed { pipe: nonblocking(pipe)?, rest })
     }
 
     /// Writes as much as fits, and closes the pipe after the last byte. An agent that closes its input is no error.
@@ -58,19 +60,14 @@ impl<'a> Feed<'a> {
 /// Standard output or standard error, and what was read from it.
 #[derive(Debug)]
 pub(crate) struct Drain {
-    pipe: Option<File>,
+    /// `None` at its end.
+    pub(crate) pipe: Option<File>,
     pub(crate) capture: Capture,
 }
 
 impl Drain {
-    pub(crate) fn new(pipe: Option<OwnedFd>, capture: Capture) -> io::Result<Self> {
-        pipe.as_ref().map(set_nonblocking).transpose()?;
-        Ok(Drain { pipe: pipe.map(File::from), capture })
-    }
-
-    /// `None` at its end.
-    pub(crate) fn pipe(&self) -> Option<&File> {
-        self.pipe.as_ref()
+    pub(crate) fn new(pipe: Option<impl Into<OwnedFd>>, capture: Capture) -> io::Result<Self> {
+        Ok(Drain { pipe: nonblocking(pipe)?, capture })
     }
 
     /// Reads what is available, up to [`TURN`] buffers.

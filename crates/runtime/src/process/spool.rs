@@ -8,7 +8,7 @@ use crate::{files, private_files};
 
 /// A file that is written until its limit. After that nothing is stored, so that it holds the exact beginning. It is
 /// created with the first byte: most agents print nothing on standard error.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Spooling {
     place: Place,
     room: u64,
@@ -16,8 +16,9 @@ pub(crate) struct Spooling {
     hasher: blake3::Hasher,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum Place {
+    #[default]
     Nowhere,
     /// Not created yet.
     At(PathBuf),
@@ -26,7 +27,7 @@ enum Place {
 
 impl Spooling {
     pub(crate) fn nowhere() -> Self {
-        Spooling { place: Place::Nowhere, room: 0, spooled: 0, hasher: blake3::Hasher::new() }
+        Spooling::default()
     }
 
     /// Stores up to `room` bytes in a file. What an earlier job left there is removed.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, getpid};
 
-use super::{TOKEN, job_note};
+use super::{TOKEN, job_note, pipes};
 use crate::procfs;
 use crate::world::{Clock, SystemClock};
 
@@ -26,7 +26,6 @@ const PASSES: u32 = 50;
 pub struct Swept {
     /// The number of unfinished jobs.
     pub jobs: usize,
-    /// The processes that were killed.
     pub killed: Vec<u32>,
 }
 
@@ -121,7 +120,6 @@ pub(crate) fn kill_marked(token: &str, grace: Duration) -> Vec<u32> {
     killed.into_iter().collect()
 }
 
-/// This process, its parent, and so on.
 fn ancestors() -> Vec<Pid> {
     let mut line = vec![getpid()];
     while let Some(parent) = line
@@ -138,7 +136,7 @@ fn ancestors() -> Vec<Pid> {
 /// that the signal cannot hit another process with the same id.
 #[cfg(target_os = "linux")]
 fn end_all(found: &[Pid], token: &str, signal: Signal, patience: Duration) {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::event::{PollFd, PollFlags};
     use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
 
     let signalled = found.iter().filter_map(|pid| {
@@ -148,8 +146,8 @@ fn end_all(found: &[Pid], token: &str, signal: Signal, patience: Duration) {
     });
     let clock = SystemClock::default();
     for process in signalled.collect::<Vec<_>>() {
-        let left = Timespec::try_from(patience.saturating_sub(clock.elapsed())).ok();
-        let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], left.as_ref());
+        let left = patience.saturating_sub(clock.elapsed());
+        let _ = pipes::poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(left));
     }
 }
 

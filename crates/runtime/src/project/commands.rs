@@ -1,6 +1,6 @@
 //! Relative paths of agents: resolved relative to the file that names them, or to where they were typed.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use autoloop_core::config::shell_words::{join, split};
 use autoloop_core::config::{BackendKind, Key, Origin, Settings, Value};
@@ -27,7 +27,7 @@ pub(super) fn resolve_settings(settings: Settings, project: &Path) -> Settings {
         let own = kind_of(settings.value(kind));
         let kind = own.or_else(|| kind_of(settings.value(Key::BackendKind)));
         match settings.value(command) {
-            Value::Text(text) => match resolved(text, kind, Base { dir, project }) {
+            Value::Text(text) => match resolved(text, kind, Base { dir, project: Some(project) }) {
                 Some(path) => settings.with_text(command, path),
                 None => settings,
             },
@@ -42,7 +42,7 @@ pub(super) fn resolve_roles(mut topology: Topology, dir: &Path, project: &Path) 
         let kind = role.backend_kind.as_ref();
         let kind = kind.and_then(|kind| BackendKind::from_word(kind.get_ref()));
         if let Some(command) = role.backend_command.as_mut().map(|command| command.get_mut())
-            && let Some(path) = resolved(command, kind, Base { dir, project })
+            && let Some(path) = resolved(command, kind, Base { dir, project: Some(project) })
         {
             *command = path;
         }
@@ -54,7 +54,7 @@ impl Overrides {
     /// Resolves agents that are named by a relative path from `dir`, where they were typed.
     #[must_use]
     pub fn typed_in(mut self, dir: &Path) -> Self {
-        let anywhere = Base { dir, project: Path::new("") };
+        let anywhere = Base { dir, project: None };
         let said = |key: Key| {
             let prefix = format!("{key}=");
             self.set.iter().rev().find_map(|pair| pair.strip_prefix(&prefix))
@@ -80,12 +80,11 @@ impl Overrides {
     }
 }
 
-/// Where a relative path is resolved from.
 #[derive(Clone, Copy)]
 struct Base<'b> {
     dir: &'b Path,
     /// Paths in this directory need not be resolved.
-    project: &'b Path,
+    project: Option<&'b Path>,
 }
 
 /// The absolute path of a command that is named by a relative one. A name without a slash is looked up in
@@ -96,14 +95,10 @@ fn resolved(command: &str, kind: Option<BackendKind>, base: Base<'_>) -> Option<
     if !is_path || Path::new(command).is_absolute() {
         return None;
     }
-    let absolute = |path: &Path| match path.as_os_str().is_empty() {
-        true => Ok(PathBuf::new()),
-        false => std::path::absolute(path),
-    };
-    let dir =
-        std::path::absolute(if base.dir == Path::new("") { Path::new(".") } else { base.dir });
-    let (dir, project) = (dir.ok()?, absolute(base.project).ok()?);
-    if dir == project {
+    // An empty path is the current directory.
+    let absolute = |path: &Path| std::path::absolute(Path::new(".").join(path)).ok();
+    let dir = absolute(base.dir)?;
+    if base.project.is_some_and(|project| absolute(project).as_ref() == Some(&dir)) {
         return None;
     }
     // A path that is not UTF-8 stays as it is, and is looked up in the project.

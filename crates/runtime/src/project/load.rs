@@ -1,5 +1,8 @@
 //! Reading a project.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,20 +19,47 @@ use super::places::{git_root, within};
 use super::{LayerFile, LoadError, Loaded, Project, read_text};
 use crate::world::Disk;
 
-/// The maximum size in bytes of settings, a topology or a prompt.
 const LONGEST: u64 = config::LONGEST as u64;
+
+/// The files of a loop, each of which is read once: all that is decided before a run begins is decided from the text
+/// that it begins with.
+pub struct Sources<'d> {
+    pub(crate) disk: &'d dyn Disk,
+    texts: RefCell<HashMap<PathBuf, Option<String>>>,
+}
+
+impl<'d> Sources<'d> {
+    pub fn new(disk: &'d dyn Disk) -> Self {
+        Sources { disk, texts: RefCell::default() }
+    }
+
+    fn read(&self, path: &Path) -> Result<Option<String>, LoadError> {
+        if let Some(text) = self.texts.borrow().get(path) {
+            return Ok(text.clone());
+        }
+        let text = read_text(self.disk, path, LONGEST)
+            .map_err(|why| LoadError::Unreadable { path: path.to_owned(), why })?;
+        self.texts.borrow_mut().insert(path.to_owned(), text.clone());
+        Ok(text)
+    }
+}
 
 impl Project {
     /// Reads the settings, the topology and all prompts.
     pub fn load(&self, disk: &dyn Disk) -> Result<Loaded, LoadError> {
+        self.load_from(&Sources::new(disk))
+    }
+
+    pub(crate) fn load_from(&self, sources: &Sources<'_>) -> Result<Loaded, LoadError> {
         for dir in [&self.dir, &self.loop_dir] {
-            if !dir.as_os_str().is_empty() && disk.stat(dir).is_err() {
+            if !dir.as_os_str().is_empty() && sources.disk.stat(dir).is_err() {
                 return Err(LoadError::NoDirectory(dir.clone()));
             }
         }
+        let layers = self.layers(self.layer_files(sources.disk)?, sources)?;
         let (settings, mut warnings) =
-            self.settings(disk)?.checked().map_err(LoadError::Problems)?;
-        let (topology, topology_file) = self.topology(disk, &mut warnings)?;
+            Settings::resolve(&layers).checked().map_err(LoadError::Problems)?;
+        let (topology, topology_file) = self.topology(sources, &mut warnings)?;
         warnings = self.overrides.unenforced.judge(warnings).map_err(LoadError::Problems)?;
         let topology = known_kinds(topology, &topology_file, &mut warnings);
         let topology = resolve_roles(topology, &self.loop_dir, &self.dir);
@@ -44,7 +74,7 @@ impl Project {
             LoadError::Problems(warnings.iter().cloned().chain(shown).collect())
         })?;
         let mut reader = Reader {
-            disk,
+            sources,
             project: self,
             settings: &settings,
             files: self.absolute(&plan.files),
@@ -75,18 +105,18 @@ impl Project {
 
     /// Reads the settings alone. The reading contains the problems with them and everything that is valid.
     pub fn settings(&self, disk: &dyn Disk) -> Result<Reading, LoadError> {
-        Ok(Settings::resolve(&self.layers(self.layer_files(disk)?, disk)?))
+        Ok(Settings::resolve(&self.layers(self.layer_files(disk)?, &Sources::new(disk))?))
     }
 
     /// Reads what is known before the files of a preset are in place: the settings of all layers but the
     /// preset's, without roles and prompts.
-    pub fn outline(&self, disk: &dyn Disk) -> Result<Loaded, LoadError> {
-        if disk.stat(&self.dir).is_err() {
+    pub fn outline(&self, sources: &Sources<'_>) -> Result<Loaded, LoadError> {
+        if sources.disk.stat(&self.dir).is_err() {
             return Err(LoadError::NoDirectory(self.dir.clone()));
         }
-        let mut files = self.layer_files(disk)?;
+        let mut files = self.layer_files(sources.disk)?;
         files.retain(|file| file.origin != Origin::Preset);
-        let reading = Settings::resolve(&self.layers(files, disk)?);
+        let reading = Settings::resolve(&self.layers(files, sources)?);
         // Warnings are reported when the loop itself is read.
         let (settings, _) = reading.checked().map_err(LoadError::Problems)?;
         let settings = resolve_settings(settings, &self.dir);
@@ -95,7 +125,7 @@ impl Project {
         })?;
         let files = self.absolute(&plan.files);
         // A file that cannot be read is reported when the loop itself is read.
-        let objective = self.usual_objective(disk, &files).unwrap_or_default();
+        let objective = self.usual_objective(sources, &files).unwrap_or_default();
         Ok(Loaded {
             settings,
             topology: Topology::default(),
@@ -111,12 +141,16 @@ impl Project {
 
     /// The objective in `PROMPT.md` at the top of the repository, for a run whose settings and command
     /// line name none. It is ignored when the state directory contains a plan.
-    fn usual_objective(&self, disk: &dyn Disk, files: &Files) -> Result<Option<String>, LoadError> {
-        let Some(root) = git_root(disk, &self.dir) else { return Ok(None) };
-        if disk.stat(&files.state_dir.plan()).is_ok() {
+    fn usual_objective(
+        &self,
+        sources: &Sources<'_>,
+        files: &Files,
+    ) -> Result<Option<String>, LoadError> {
+        let Some(root) = git_root(sources.disk, &self.dir) else { return Ok(None) };
+        if sources.disk.stat(&files.state_dir.plan()).is_ok() {
             return Ok(None);
         }
-        let text = read(disk, &root.join("PROMPT.md"))?;
+        let text = sources.read(&root.join("PROMPT.md"))?;
         Ok(text.filter(|text| !text.trim().is_empty()))
     }
 
@@ -124,15 +158,19 @@ impl Project {
     pub fn settings_beneath(&self, disk: &dyn Disk) -> Result<Vec<Layer>, LoadError> {
         let mut files = self.layer_files(disk)?;
         files.retain(|file| file.origin < self.loop_origin());
-        let mut layers = self.layers(files, disk)?;
+        let mut layers = self.layers(files, &Sources::new(disk))?;
         layers.retain(|layer| layer.origin < self.loop_origin());
         Ok(layers)
     }
 
-    fn layers(&self, files: Vec<LayerFile>, disk: &dyn Disk) -> Result<Vec<Layer>, LoadError> {
+    fn layers(
+        &self,
+        files: Vec<LayerFile>,
+        sources: &Sources<'_>,
+    ) -> Result<Vec<Layer>, LoadError> {
         let mut layers = Vec::new();
         for file in files {
-            match read(disk, &file.path)? {
+            match sources.read(&file.path)? {
                 Some(text) => {
                     let layer = Layer::file(file.origin, shown(&file.path), text);
                     layers.push(layer.with(file.tables));
@@ -157,28 +195,24 @@ impl Project {
 
     fn topology(
         &self,
-        disk: &dyn Disk,
+        sources: &Sources<'_>,
         warnings: &mut Vec<Problem>,
     ) -> Result<(Topology, Text), LoadError> {
         let path = within(&self.loop_dir, "topology.toml");
-        let file = Text { name: shown(&path), text: read(disk, &path)?.unwrap_or_default().into() };
+        let text = sources.read(&path)?.unwrap_or_default();
+        let file = Text { name: shown(&path), text: text.into() };
         match Topology::read(&file.text) {
             Ok((topology, unknown)) => {
                 let (limits, rest): (Vec<_>, Vec<_>) =
                     unknown.into_iter().partition(|key| key.is_unenforced);
-                let reported = limits.into_iter().chain(rest).take(MAX_REPORTED);
-                warnings.extend(reported.map(|key| unknown_key(key, &file)));
+                warnings.extend(file.unknown([limits, rest].concat()));
                 Ok((topology, file))
             }
-            Err(bad) => Err(LoadError::Problems(vec![Problem {
-                severity: Severity::Error,
-                message: bad.to_string(),
-                span: bad.span,
-                name: file.name,
-                text: file.text,
-                label: String::new(),
-                hint: None,
-            }])),
+            Err(bad) => {
+                let message = bad.to_string();
+                let problem = file.problem(Severity::Error, bad.span, message, String::new());
+                Err(LoadError::Problems(vec![problem]))
+            }
         }
     }
 
@@ -190,14 +224,41 @@ impl Project {
 }
 
 /// A text with its name in messages.
-struct Text {
-    name: String,
-    text: Arc<str>,
+pub(crate) struct Text {
+    pub(crate) name: String,
+    pub(crate) text: Arc<str>,
+}
+
+impl Text {
+    pub(crate) fn problem(
+        &self,
+        severity: Severity,
+        span: Range<usize>,
+        message: String,
+        label: String,
+    ) -> Problem {
+        let (name, text) = (self.name.clone(), Arc::clone(&self.text));
+        Problem { severity, name, text, span, message, label, hint: None }
+    }
+
+    pub(crate) fn unknown(&self, keys: Vec<UnknownKey>) -> impl Iterator<Item = Problem> {
+        keys.into_iter().take(MAX_REPORTED).map(|key| match key.is_unenforced {
+            true => {
+                let (message, label) = (unenforced::message(&key.path), unenforced::LABEL.into());
+                let problem = self.problem(Severity::Unenforced, key.span, message, label);
+                Problem { hint: Some(unenforced::HINT.to_owned()), ..problem }
+            }
+            false => {
+                let (message, label) = (key.to_string(), key.advice());
+                self.problem(Severity::Warning, key.span, message, label)
+            }
+        })
+    }
 }
 
 /// Reads prompts and fills in their placeholders.
 struct Reader<'a> {
-    disk: &'a dyn Disk,
+    sources: &'a Sources<'a>,
     project: &'a Project,
     settings: &'a Settings,
     files: Files,
@@ -214,7 +275,7 @@ impl Reader<'_> {
             }
             RolePrompt::File(name) => {
                 let path = within(&self.project.loop_dir, name.get_ref());
-                match read(self.disk, &path)? {
+                match self.sources.read(&path)? {
                     Some(text) => Ok(self.fill(shown(&path), text)),
                     None => {
                         let bad = BadRole {
@@ -235,12 +296,12 @@ impl Reader<'_> {
 
     fn objective(&mut self, plan: &Plan) -> Result<Option<String>, LoadError> {
         match &plan.objective {
-            PromptSource::None => self.project.usual_objective(self.disk, &self.files),
+            PromptSource::None => self.project.usual_objective(self.sources, &self.files),
             // The objective is passed on verbatim.
             PromptSource::Inline(text) => Ok(Some(text.clone())),
             PromptSource::File(name) => {
                 let path = self.in_loop(name);
-                let text = read(self.disk, &path)?;
+                let text = self.sources.read(&path)?;
                 text.map(Some).ok_or_else(|| self.missing(Key::PromptFile, path))
             }
         }
@@ -248,38 +309,38 @@ impl Reader<'_> {
 
     fn harness(&mut self, plan: &Plan) -> Result<Option<String>, LoadError> {
         let Some(name) = &plan.harness else { return Ok(None) };
-        let path = self.in_loop(name);
-        match read(self.disk, &path)? {
-            Some(text) => Ok(Some(self.fill(shown(&path), text))),
-            None if self.is_usual(Key::HarnessFile) => Ok(None),
-            None => Err(self.missing(Key::HarnessFile, path)),
+        match self.instructions(name)? {
+            None if !self.is_usual(Key::HarnessFile) => {
+                Err(self.missing(Key::HarnessFile, self.in_loop(name)))
+            }
+            text => Ok(text),
         }
     }
 
     /// A metareview runs without these instructions too, so a missing file is only a warning.
     fn review_prompt(&mut self, plan: &Plan) -> Result<Option<String>, LoadError> {
+        const KEY: Key = Key::ReviewPromptFile;
         match plan.review.as_ref().map(|review| &review.prompt) {
             None | Some(PromptSource::None) => Ok(None),
             Some(PromptSource::Inline(text)) => {
                 Ok(Some(self.fill(Key::ReviewPrompt.to_string(), text.clone())))
             }
             Some(PromptSource::File(name)) => {
-                let path = self.in_loop(name);
-                let Some(text) = read(self.disk, &path)? else {
-                    if self.is_usual(Key::ReviewPromptFile) {
-                        return Ok(None);
-                    }
-                    let message = no_such_file(Key::ReviewPromptFile, &path);
-                    self.warnings.extend(self.settings.problem(
-                        Key::ReviewPromptFile,
-                        Severity::Warning,
-                        message,
-                    ));
-                    return Ok(None);
-                };
-                Ok(Some(self.fill(shown(&path), text)))
+                let text = self.instructions(name)?;
+                if text.is_none() && !self.is_usual(KEY) {
+                    let message = no_such_file(KEY, &self.in_loop(name));
+                    let warning = self.settings.problem(KEY, Severity::Warning, message);
+                    self.warnings.extend(warning);
+                }
+                Ok(text)
             }
         }
+    }
+
+    fn instructions(&mut self, name: &Path) -> Result<Option<String>, LoadError> {
+        let path = self.in_loop(name);
+        let text = self.sources.read(&path)?;
+        Ok(text.map(|text| self.fill(shown(&path), text)))
     }
 
     /// Whether a setting has its default value, even if a file sets it.
@@ -313,47 +374,20 @@ impl Reader<'_> {
         if filled.unknown.is_empty() {
             return filled.text;
         }
-        let text: Arc<str> = text.into();
-        self.warnings.extend(filled.unknown.into_iter().take(MAX_REPORTED).map(|unknown| {
-            Problem {
-                severity: Severity::Warning,
-                name: name.clone(),
-                text: Arc::clone(&text),
-                span: unknown.span,
-                message: format!("unknown placeholder {}", unknown.name),
-                label: "left as it is".to_owned(),
-                hint: Some("the placeholders are STATE_DIR, TOOL_PATH and PRESET_DIR".to_owned()),
-            }
-        }));
+        let file = Text { name, text: text.into() };
+        for unknown in filled.unknown.into_iter().take(MAX_REPORTED) {
+            let message = format!("unknown placeholder {}", unknown.name);
+            let label = "left as it is".to_owned();
+            let problem = file.problem(Severity::Warning, unknown.span, message, label);
+            let hint = "the placeholders are STATE_DIR, TOOL_PATH and PRESET_DIR".to_owned();
+            self.warnings.push(Problem { hint: Some(hint), ..problem });
+        }
         filled.text
     }
 }
 
 /// The maximum number of unknown placeholders or keys of one file that are reported.
 const MAX_REPORTED: usize = 5;
-
-fn unknown_key(key: UnknownKey, file: &Text) -> Problem {
-    if key.is_unenforced {
-        return Problem {
-            severity: Severity::Unenforced,
-            name: file.name.clone(),
-            text: Arc::clone(&file.text),
-            message: unenforced::message(&key.path),
-            label: unenforced::LABEL.to_owned(),
-            span: key.span,
-            hint: Some(unenforced::HINT.to_owned()),
-        };
-    }
-    Problem {
-        severity: Severity::Warning,
-        name: file.name.clone(),
-        text: Arc::clone(&file.text),
-        message: key.to_string(),
-        label: key.advice(),
-        span: key.span,
-        hint: None,
-    }
-}
 
 /// Replaces the backend kind of another version of this tool by the one that starts the same agent.
 fn known_kinds(mut topology: Topology, file: &Text, warnings: &mut Vec<Problem>) -> Topology {
@@ -382,11 +416,6 @@ fn no_such_file(key: Key, path: &Path) -> String {
 
 fn shown(path: &Path) -> String {
     path.display().to_string()
-}
-
-fn read(disk: &dyn Disk, path: &Path) -> Result<Option<String>, LoadError> {
-    read_text(disk, path, LONGEST)
-        .map_err(|why| LoadError::Unreadable { path: path.to_owned(), why })
 }
 
 #[cfg(test)]

@@ -14,7 +14,6 @@ pub struct Overrides {
     pub set: Vec<String>,
     /// The words behind `--`: additional arguments for the backend.
     pub more_args: Vec<String>,
-    /// `--ignore-unenforced`
     pub unenforced: Unenforced,
 }
 
@@ -72,6 +71,11 @@ impl Overrides {
 
     /// The inverse of [`Overrides::line`]. Unknown words are ignored.
     pub fn read(line: &str) -> Self {
+        Overrides::read_among(line, |_, _| {})
+    }
+
+    /// The same for a kept request, with its parts that are not about settings.
+    pub(crate) fn read_among(line: &str, mut other: impl FnMut(&str, Option<String>)) -> Self {
         let mut read = Overrides::default();
         let mut words = split(line).unwrap_or_default().into_iter();
         while let Some(flag) = words.next() {
@@ -80,9 +84,8 @@ impl Overrides {
                 "--max-iterations" => read.max_iterations = words.next(),
                 "--set" => read.set.extend(words.next()),
                 "--ignore-unenforced" => read.unenforced = Unenforced::Ignore,
-                // The rest of a kept request is not about settings.
                 "--objective" | "--preset" | "--preset-dir" | "--settings-files" | "--steps" => {
-                    words.next();
+                    other(&flag, words.next());
                 }
                 "--" => read.more_args.extend(words.by_ref()),
                 _ => {}

@@ -14,12 +14,10 @@ const CONFIG: &str = "AUTOLOOP_CONFIG";
 /// The variables of the process that are about settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
-    /// The settings of the user.
     pub user_file: Option<PathBuf>,
     /// Whether AUTOLOOP_CONFIG names that file, so that it has to exist.
     pub is_named: bool,
     pub home: Option<PathBuf>,
-    /// The value of AUTOLOOP_SET.
     pub set: Option<String>,
 }
 
@@ -46,12 +44,10 @@ impl Environment {
     }
 }
 
-/// A file that may hold settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerFile {
     pub origin: Origin,
     pub path: PathBuf,
-    /// The tables that are read from it.
     pub tables: Tables,
 }
 
@@ -121,7 +117,6 @@ impl Project {
         Ok(files)
     }
 
-    /// The settings files that exist.
     pub fn existing_settings(&self, disk: &dyn Disk) -> Result<SettingsFiles, LoadError> {
         let files = self.layer_files(disk)?.into_iter();
         let existing = files.filter(|file| disk.stat(&file.path).is_ok());
@@ -145,7 +140,6 @@ impl Project {
         self.counts(self.loop_origin(), &file) && disk.stat(&file).is_ok()
     }
 
-    /// The layer of the loop's settings.
     pub(super) fn loop_origin(&self) -> Origin {
         if self.is_preset() { Origin::Preset } else { Origin::Project }
     }

@@ -32,7 +32,6 @@ pub const DEVELOPER_FILES: [&str; 2] = [".ai_agents/prompts/developer.md", ".ai_
 pub const REVIEWER_FILES: [&str; 1] = [".ai_agents/prompts/reviewer.md"];
 
 impl Project {
-    /// Finds the prompts of slots and reads them.
     pub fn slot_prompts(&self, loaded: &Loaded, disk: &dyn Disk) -> Result<SlotPrompts, LoadError> {
         let plan = &loaded.plan.slots;
         let finder = Finder { project: self, loaded, disk };

@@ -3,23 +3,24 @@
 //! The tracker decides about claims. Every call has a deadline; its exit code is checked first, and its answer is read
 //! in any of the known formats. An option that the program does not know is replaced by the older form.
 
-mod call;
-mod error;
-
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use autoloop_core::queue::beads::{Issue, remark};
+use autoloop_core::duration;
+use autoloop_core::queue::beads::{
+    BadAnswer, Issue, complaint, each_issue, is_unknown_option, remark,
+};
 use autoloop_core::queue::{Claim, Item, Progress, Refusal, Status, Wanted};
 use autoloop_core::timestamp::Timestamp;
 
-pub use error::BeadsError;
-
 use super::{Claimed, Queue, QueueError};
-use crate::world::World;
+use crate::failure::Failure;
+use crate::process::{Interrupts, run};
+use crate::world::{Ending, Job, Limits, World};
 
 /// How often ready issues are listed when none of them can be claimed.
 const ROUNDS: usize = 3;
@@ -27,7 +28,11 @@ const ROUNDS: usize = 3;
 /// Maximum number of issues of a list that are tried one after another.
 const CANDIDATES: usize = 1_000;
 
-/// How the tracker is called.
+/// Half of the maximum size of an answer, in bytes: enough for thousands of issues.
+const HELD: usize = 8 * 1024 * 1024;
+/// How long the program has to end after its deadline.
+const GRACE: Duration = Duration::from_millis(500);
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BeadsSettings {
     pub program: OsString,
@@ -64,7 +69,7 @@ impl Beads {
     /// Claims the next item in one call; `Err(None)` when the program does not support that.
     fn claim_in_one(&self, actor: &str) -> Result<Option<Issue>, Option<BeadsError>> {
         let answer = match self.ask(&["ready", "--claim"], actor) {
-            Err(BeadsError::Failed { complaint, .. }) if complaint.is_unknown_option() => {
+            Err(BeadsError::Failed { complaint, .. }) if is_unknown_option(&complaint) => {
                 return Err(None);
             }
             answer => answer.map_err(Some)?,
@@ -180,6 +185,149 @@ impl Beads {
             let _ = self.ask(&["comments", "add", id, &format!("given back: {why}")], actor);
         }
         Ok(())
+    }
+
+    /// Calls the tracker and reads the issues in the answer. An empty actor is not named.
+    fn ask(&self, words: &[&str], actor: &str) -> Result<Vec<Issue>, BeadsError> {
+        let mut issues = Vec::new();
+        self.ask_for_each(words, actor, &mut |issue| issues.push(issue))?;
+        Ok(issues)
+    }
+
+    /// The same with one issue at a time: there may be very many.
+    fn ask_for_each(
+        &self,
+        words: &[&str],
+        actor: &str,
+        keep: &mut dyn FnMut(Issue),
+    ) -> Result<(), BeadsError> {
+        let doing = || self.shown(words);
+        // A call is short, and its change is wanted also when the run is asked to stop.
+        let finished = run(self.job(words, actor), &self.world, &Interrupts::default());
+        if finished.timed_out() {
+            return Err(BeadsError::Late { doing: doing(), after: self.settings.deadline });
+        }
+        if let Ending::NeverStarted(why) = &finished.ending {
+            let program = self.settings.program.to_string_lossy().into_owned();
+            return Err(BeadsError::NotStarted { program, why: why.message.clone() });
+        }
+        if finished.stdout.left_out() > 0 {
+            return Err(BeadsError::TooMuch { doing: doing(), bytes: finished.stdout.bytes });
+        }
+        let (stdout, stderr) = (finished.stdout.text(), finished.stderr.text());
+        match finished.exit_code() {
+            0 => each_issue(&stdout, keep)
+                .map_err(|source| BeadsError::BadAnswer { doing: doing(), source }),
+            code => {
+                let complaint = complaint(&stdout, &stderr);
+                Err(BeadsError::Failed { doing: doing(), code, complaint })
+            }
+        }
+    }
+
+    /// Calls with these words, and with the older ones where the program does not know an option.
+    fn ask_either(
+        &self,
+        [words, older]: [&[&str]; 2],
+        actor: &str,
+        keep: &mut dyn FnMut(Issue),
+    ) -> Result<(), BeadsError> {
+        match self.ask_for_each(words, actor, keep) {
+            Err(BeadsError::Failed { complaint, .. }) if is_unknown_option(&complaint) => {
+                self.ask_for_each(older, actor, keep)
+            }
+            answer => answer,
+        }
+    }
+
+    fn job(&self, words: &[&str], actor: &str) -> Job {
+        let mut args = self.settings.args.clone();
+        args.extend(words.iter().map(OsString::from));
+        args.push("--json".into());
+        let mut env: Vec<(OsString, OsString)> =
+            vec![("BD_JSON_ENVELOPE".into(), "1".into()), ("RUST_LOG".into(), "error".into())];
+        if !actor.is_empty() {
+            args.extend(["--actor".into(), actor.into()]);
+            env.extend(["BEADS_ACTOR", "BD_ACTOR"].map(|name| (name.into(), actor.into())));
+        }
+        Job {
+            program: self.settings.program.clone(),
+            args,
+            env,
+            // They change the format of answers, or shorten lists.
+            env_removed: [
+                "BR_OUTPUT_FORMAT",
+                "TOON_DEFAULT_FORMAT",
+                "BD_AGENT_MODE",
+                "CLAUDE_CODE",
+            ]
+            .map(OsString::from)
+            .to_vec(),
+            dir: Some(self.settings.dir.clone()),
+            limits: Limits {
+                deadline: Some(self.settings.deadline),
+                grace: GRACE,
+                kept: HELD,
+                ..Limits::default()
+            },
+            ..Job::default()
+        }
+    }
+
+    fn shown(&self, words: &[&str]) -> String {
+        let command = std::iter::once(&self.settings.program).chain(&self.settings.args);
+        let mut shown: Vec<_> = command.map(|word| word.to_string_lossy()).collect();
+        shown.extend(words.iter().map(|word| Cow::Borrowed(*word)));
+        shown.join(" ")
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BeadsError {
+    #[error("cannot ask the issue tracker: {why}")]
+    NotStarted { program: String, why: String },
+    #[error("`{doing}` failed with exit code {code}: {complaint}")]
+    Failed { doing: String, code: i32, complaint: String },
+    #[error("`{doing}` gave no answer within {}", duration::print(*.after))]
+    Late { doing: String, after: Duration },
+    #[error("`{doing}` answered with {bytes} bytes, which is more than is read")]
+    TooMuch { doing: String, bytes: u64 },
+    #[error("`{doing}`: {source}")]
+    BadAnswer { doing: String, source: BadAnswer },
+    #[error("the issue tracker knows no issue '{id}'")]
+    Unknown { id: String },
+    #[error("the issue tracker refused {id}: {complaint}")]
+    Refused { id: String, complaint: String },
+}
+
+impl BeadsError {
+    /// A failure to claim or to close this issue, as a refusal.
+    fn refused(self, id: &str) -> Self {
+        match self {
+            // A signal or a broken program refuses nothing.
+            BeadsError::Failed { code: 1..=124, complaint, .. } => {
+                BeadsError::Refused { id: id.to_owned(), complaint }
+            }
+            other => other,
+        }
+    }
+}
+
+impl From<BeadsError> for Failure {
+    fn from(error: BeadsError) -> Self {
+        let message = error.to_string();
+        match error {
+            BeadsError::NotStarted { .. } => Failure::failed(message)
+                .hint("install it, or name its command in slots.beads.command"),
+            BeadsError::Refused { .. } => Failure::refused(message),
+            BeadsError::Unknown { .. } => Failure::failed(message),
+            BeadsError::Failed { doing, .. }
+            | BeadsError::Late { doing, .. }
+            | BeadsError::TooMuch { doing, .. }
+            | BeadsError::BadAnswer { doing, .. } => {
+                Failure::failed(message).hint(format!("try `{doing}` yourself"))
+            }
+        }
     }
 }
 

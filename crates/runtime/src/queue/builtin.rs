@@ -25,7 +25,6 @@ const FEWEST_ATTEMPTS: u64 = 5;
 const FIRST_PAUSE: Duration = Duration::from_micros(200);
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
-/// The queue in a journal.
 pub struct Builtin<'a> {
     journal: &'a dyn Journal,
     durability: Durability,
@@ -42,7 +41,6 @@ struct Folded {
     origin: Origin,
 }
 
-/// What the tasks were folded from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Origin {
     /// The records of the journal. Changes are decided only from those.
@@ -53,7 +51,6 @@ enum Origin {
 }
 
 impl<'a> Builtin<'a> {
-    /// The default duration of a claim.
     pub const USUAL: Duration = Duration::from_secs(15 * 60);
 
     pub fn new(
@@ -79,7 +76,7 @@ impl<'a> Builtin<'a> {
         Ok(look(&folded.tasks.view, self.clock.now()))
     }
 
-    /// Adds a task. Returns its id.
+    /// Returns the id of the new task.
     pub fn add(&self, new: &New) -> Result<String, QueueError> {
         self.change(|tasks, now| tasks.add(new.clone(), now).map(Some))
             .map(Option::unwrap_or_default)
@@ -154,16 +151,8 @@ impl<'a> Builtin<'a> {
         Duration::from_micros(self.entropy.number() % micros)
     }
 
-    /// Claims the next task for an actor.
+    /// Claims the next wanted task for an actor.
     pub fn claim_next_for(
-        &self,
-        actor: &str,
-        lasting: Duration,
-    ) -> Result<Option<Claimed>, QueueError> {
-        self.claim_wanted(actor, lasting, &Wanted::default())
-    }
-
-    fn claim_wanted(
         &self,
         actor: &str,
         lasting: Duration,
@@ -177,7 +166,6 @@ impl<'a> Builtin<'a> {
         })
     }
 
-    /// Claims a task for an actor.
     pub fn claim_for(
         &self,
         id: &str,
@@ -212,7 +200,7 @@ fn owned(tasks: &Tasks, task: &Task, actor: &str, now: Timestamp) -> Item {
 
 impl Queue for Builtin<'_> {
     fn claim_next_of(&self, actor: &str, wanted: &Wanted) -> Result<Option<Claimed>, QueueError> {
-        self.claim_wanted(actor, self.lasting, wanted)
+        self.claim_next_for(actor, self.lasting, wanted)
     }
 
     fn mark(&self) -> Result<String, QueueError> {

@@ -1,8 +1,8 @@
 //! The sandbox of a reviewer: how it is confined, and what is checked after it ended.
 //!
 //! Where the system permits an overlay, that is the mechanism: only allowed files leave the view of the
-//! reviewer, and nothing is copied before. A listing of the reviewed tree before and after proves that
-//! nothing else changed. A snapshot is taken and restored where files are written in place.
+//! reviewer, and nothing is copied before. A snapshot is taken and restored where files are written in place.
+//! In every mode a proof compares the reviewed tree and its repository before and after.
 
 #![expect(
     clippy::disallowed_methods,
@@ -27,7 +27,7 @@ use crate::ipc::{Handler, Server, Ticket};
 use crate::layout::RunDir;
 use crate::process::token;
 use crate::sandbox::{
-    BackupStore, Enforcement, Extent, Listing, QUIET_GIT, Reach, SandboxError, Scope, Scratch,
+    Attribution, BackupStore, Enforcement, Extent, Proof, QUIET_GIT, SandboxError, Scope, Scratch,
     Snapshot, probe, siblings,
 };
 use crate::shim::can_confine;
@@ -82,8 +82,10 @@ pub(crate) struct Subject {
 /// Whose changes cannot be distinguished from those of the reviewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Neighbours {
-    /// None: it is a worktree of its own.
+    /// None: it is a worktree of its own, and no other slot is open.
     None,
+    /// None, but other slots work in their own worktrees of the repository.
+    Worktrees,
     /// Those of other runs, if there are any.
     Runs,
     /// Those of other slots in the same tree.
@@ -104,15 +106,11 @@ pub(crate) struct Confined {
 /// A reviewer that may start.
 pub(crate) struct Held {
     confined: Confined,
-    before: Before,
+    snapshot: Option<Snapshot>,
+    proof: Proof,
+    /// Whether other runs work in other worktrees of the repository.
+    is_busy: bool,
     runs: ConcurrentRuns,
-}
-
-/// What is known about the tree before a review.
-enum Before {
-    Snapshot(Box<Snapshot>),
-    Listing(Listing),
-    Nothing,
 }
 
 impl ReviewSandbox {
@@ -210,10 +208,13 @@ impl ReviewSandbox {
         let mut scope = confined.scope(job);
         // Worktrees that the kernel protects are left out: other runs may work there.
         let is_of_kernel = confined.enforcement != Enforcement::Snapshot;
-        let is_busy = |tree: &PathBuf| is_of_kernel || concurrent::work_in(tree, &scope, world);
+        let is_left_out = |tree: &PathBuf| is_of_kernel || concurrent::work_in(tree, &scope, world);
         let trees = siblings(&scope.project_dir);
-        scope.busy_worktrees = trees.into_iter().filter(is_busy).collect();
-        let before = if confined.needs_snapshot() {
+        scope.busy_worktrees = trees.into_iter().filter(is_left_out).collect();
+        let is_busy = !scope.busy_worktrees.is_empty();
+        let needs_snapshot = confined.needs_snapshot();
+        let proof = Proof::before(&scope, needs_snapshot)?;
+        let snapshot = if needs_snapshot {
             let store = match self.store.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 Some(store) => store,
                 None => BackupStore::new(&subject.state_dir)?,
@@ -223,24 +224,24 @@ impl ReviewSandbox {
                 let note = subject.dir.placeholders();
                 snapshot.make_placeholders(confined.overlay.as_ref(), &note)?;
             }
-            Before::Snapshot(Box::new(snapshot))
-        } else if subject.neighbours == Neighbours::Slots {
-            Before::Nothing
+            Some(snapshot)
         } else {
-            Before::Listing(Listing::of_scope(&scope)?)
+            None
         };
-        Ok(Held { confined, before, runs })
+        Ok(Held { confined, snapshot, proof, is_busy, runs })
     }
 
     /// Takes over what the reviewer was allowed to change, and lists what else it did. All of its processes
-    /// have to have ended. `rewind` restores the commit of a checkout, before a snapshot is restored.
+    /// have to have ended. `rewind` restores the commit of a checkout, before a snapshot is restored;
+    /// `have_slots_worked` is whether agents of other slots wrote to the same tree since.
     pub(crate) fn release(
         &self,
         held: Held,
         world: &World,
         rewind: impl FnOnce(&mut Violations),
+        have_slots_worked: impl Fn() -> bool,
     ) -> (Violations, HeldBy) {
-        let Held { mut confined, before, runs } = held;
+        let Held { mut confined, snapshot, proof, is_busy, runs } = held;
         // The last events of the reviewer are recorded when this returns.
         drop(confined.server.take());
         let Subject { contract, allow, beneath, run, neighbours, extent, .. } = &confined.subject;
@@ -251,21 +252,32 @@ impl ReviewSandbox {
                 Err(error) => violations.fail("its changes cannot be taken over", &error),
             }
         }
-        let others_worked =
-            *neighbours != Neighbours::None && runs.were_at_work(run, confined.enforcement, world);
-        let held_by = match confined.enforcement {
+        let have_others_worked = || match neighbours {
+            Neighbours::None | Neighbours::Worktrees => false,
+            Neighbours::Runs => runs.were_at_work(run, confined.enforcement, world),
+            Neighbours::Slots => {
+                have_slots_worked() || runs.were_at_work(run, confined.enforcement, world)
+            }
+        };
+        let attribution = || match neighbours {
+            _ if have_others_worked() => Attribution::Settings,
+            Neighbours::Worktrees | Neighbours::Slots => Attribution::Worktree,
+            _ if is_busy => Attribution::Worktree,
+            _ => Attribution::Repository,
+        };
+        let at_first = attribution();
+        let mut held_by = match confined.enforcement {
             Enforcement::Snapshot => HeldBy::Snapshot,
             Enforcement::Landlock { .. } => HeldBy::Landlock,
             Enforcement::Overlay { .. } => HeldBy::Overlay,
         };
-        match before {
-            Before::Snapshot(_) if others_worked && *extent == Extent::Worktree => {
-                return (violations, HeldBy::Nothing);
+        match snapshot {
+            Some(_) if at_first == Attribution::Settings && *extent == Extent::Worktree => {
+                held_by = HeldBy::Nothing;
             }
-            Before::Snapshot(snapshot) => {
+            Some(snapshot) => {
                 rewind(&mut violations);
-                let reach = if others_worked { Reach::LoopFiles } else { Reach::Everywhere };
-                match snapshot.compare_and_restore(reach) {
+                match snapshot.compare_and_restore(at_first) {
                     Ok((changes, store)) => {
                         *self.store.lock().unwrap_or_else(PoisonError::into_inner) = Some(store);
                         violations.add(&changes);
@@ -273,15 +285,12 @@ impl ReviewSandbox {
                     Err(error) => violations.fail("the project cannot be compared", &error),
                 }
             }
-            Before::Listing(_) if others_worked => {}
-            Before::Listing(listing) => match listing.violations(allow) {
-                Ok(changes) => violations.add_violations(&changes),
-                Err(error) => violations.fail("the tree cannot be compared", &error),
-            },
-            Before::Nothing if held_by == HeldBy::Snapshot => {
-                return (violations, HeldBy::Nothing);
-            }
-            Before::Nothing => {}
+            None if held_by == HeldBy::Snapshot => held_by = HeldBy::Nothing,
+            None => {}
+        }
+        match proof.violations(allow, || at_first.min(attribution())) {
+            Ok(noticed) => violations.add_violations(&noticed),
+            Err(error) => violations.fail("the tree cannot be compared", &error),
         }
         (violations, held_by)
     }

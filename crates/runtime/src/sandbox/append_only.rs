@@ -22,7 +22,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 
 use super::backup_store::{Backup, BackupStore};
 use super::openat;
-use crate::private_files;
+use crate::{files, private_files};
 
 const BLOCK: u64 = 1024 * 1024;
 /// How many bytes of one file are copied.
@@ -80,7 +80,7 @@ impl AppendOnlyFile {
         relative: PathBuf,
         path: PathBuf,
     ) -> io::Result<AppendOnlyFile> {
-        let before = match look(&path)? {
+        let before = match openat::look(&path)? {
             None => None,
             Some((dir, entry)) if entry.kind == Kind::File => {
                 let file = openat::open_file_at(&dir, name(&path))?;
@@ -104,7 +104,7 @@ impl AppendOnlyFile {
     }
 
     pub(super) fn check(&self) -> io::Result<Option<AppendOnlyViolation>> {
-        let now = look(&self.path)?;
+        let now = openat::look(&self.path)?;
         let (before, (dir, entry)) = match (&self.before, now) {
             (Some(before), Some(now)) => (before, now),
             (Some(_), None) => return Ok(Some(AppendOnlyViolation::Deleted)),
@@ -143,7 +143,7 @@ impl AppendOnlyFile {
 
     /// The file may be another one with the old bytes and mode.
     fn is_restored(&self) -> io::Result<bool> {
-        let (before, (dir, entry)) = match (&self.before, look(&self.path)?) {
+        let (before, (dir, entry)) = match (&self.before, openat::look(&self.path)?) {
             (Some(before), Some(now)) => (before, now),
             (before, now) => return Ok(before.is_none() && now.is_none()),
         };
@@ -164,7 +164,7 @@ impl AppendOnlyFile {
             result => result?,
         };
         let name = name(&self.path);
-        let Some(before) = &self.before else { return openat::remove(&dir, name) };
+        let Some(before) = &self.before else { return files::remove_at(&dir, name) };
         let mode = Mode::from_raw_mode(before.entry.mode);
         if let Cut { .. } | Altered { .. } | OtherMode { .. } = fault {
             rustix::fs::chmodat(&dir, name, mode, AtFlags::empty())?;
@@ -251,19 +251,4 @@ fn name(path: &Path) -> &OsStr {
 
 fn parent(path: &Path) -> io::Result<OwnedFd> {
     openat::open_root(path.parent().unwrap_or(Path::new("/")))
-}
-
-/// What is at a path, with the directory that holds it.
-fn look(path: &Path) -> io::Result<Option<(OwnedFd, Entry)>> {
-    use io::ErrorKind::{NotADirectory, NotFound};
-
-    let found = parent(path).and_then(|dir| {
-        let stat = openat::stat_at(&dir, name(path))?;
-        let entry = openat::entry(&stat, &dir, name(path))?;
-        Ok(Some((dir, entry)))
-    });
-    match found {
-        Err(error) if matches!(error.kind(), NotFound | NotADirectory) => Ok(None),
-        found => found,
-    }
 }

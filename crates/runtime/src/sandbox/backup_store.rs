@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::permissions::Stamp;
@@ -37,8 +37,7 @@ pub struct BackupStore {
     end: u64,
     /// Bytes to be written at the end: many small files make one write.
     pending: Vec<u8>,
-    /// By device and inode.
-    kept: HashMap<(u64, u64), (Stamp, Backup)>,
+    kept: HashMap<Stamp, Backup>,
     pub(super) append_only: HashMap<PathBuf, Vec<Block>>,
 }
 
@@ -55,7 +54,7 @@ impl BackupStore {
     pub fn new(dir: &Path) -> io::Result<BackupStore> {
         Ok(BackupStore {
             dir: dir.to_owned(),
-            file: unnamed_file(dir)?,
+            file: tempfile::tempfile_in(dir)?,
             needed: 0,
             end: 0,
             pending: Vec::new(),
@@ -82,18 +81,9 @@ impl BackupStore {
         self.end + self.pending.len() as u64
     }
 
-    /// The current time with the granularity of file timestamps.
-    pub(super) fn now(&self) -> io::Result<i128> {
-        let now = rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
-        let times = rustix::fs::Timestamps { last_access: now, last_modification: now };
-        rustix::fs::futimens(&self.file, &times)?;
-        Ok(openat::stamp(&rustix::fs::fstat(&self.file)?).written)
-    }
-
     /// The copy of a file with this stamp.
     pub(super) fn find(&self, stamp: &Stamp) -> Option<Backup> {
-        let (kept, backup) = self.kept.get(&(stamp.device, stamp.inode))?;
-        (kept == stamp).then_some(*backup)
+        self.kept.get(stamp).copied()
     }
 
     /// Copies a file. Returns the stamp of what was copied, which may be newer than the one in a listing.
@@ -107,7 +97,7 @@ impl BackupStore {
             };
             let again = openat::stamp(&rustix::fs::fstat(source)?);
             if again == stamp {
-                self.kept.insert((stamp.device, stamp.inode), (stamp, backup));
+                self.kept.insert(stamp, backup);
                 return Ok((stamp, backup));
             }
             stamp = again;
@@ -155,7 +145,7 @@ impl BackupStore {
         let end = self.end;
         match written {
             Ok(()) => self.end += self.pending.len() as u64,
-            Err(_) => self.kept.retain(|_, (_, backup)| backup.at + backup.len <= end),
+            Err(_) => self.kept.retain(|_, backup| backup.at + backup.len <= end),
         }
         self.pending.clear();
         written
@@ -253,26 +243,4 @@ fn next_data(file: &File, position: u64, end: u64) -> io::Result<Option<std::ops
 #[cfg(not(target_os = "linux"))]
 fn next_data(_: &File, position: u64, end: u64) -> io::Result<Option<std::ops::Range<u64>>> {
     Ok((position < end).then_some(position..end))
-}
-
-/// A file that can be reached only through its descriptor.
-pub(crate) fn unnamed_file(dir: &Path) -> io::Result<File> {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::fs::{Mode, OFlags};
-
-        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
-        if let Ok(fd) = rustix::fs::open(dir, flags, Mode::RUSR | Mode::WUSR) {
-            return Ok(File::from(fd));
-        }
-    }
-    let name = dir.join(format!(".vault-{}", std::process::id()));
-    let file = std::fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&name)?;
-    std::fs::remove_file(&name)?;
-    Ok(file)
 }

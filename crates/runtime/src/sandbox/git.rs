@@ -148,7 +148,7 @@ pub(super) fn is_object(top: &Path, object: &str, file: &File) -> io::Result<boo
     Ok(named.status.success() && named.stdout.trim_ascii() == object.as_bytes())
 }
 
-fn output(top: &Path, args: &[&str], stdin: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn output(top: &Path, args: &[&str], stdin: &[u8]) -> Option<Vec<u8>> {
     let mut child = git(top, args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
     let mut input = child.stdin.take()?;
     let stdin = stdin.to_owned();

@@ -7,18 +7,16 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
 use autoloop_core::permissions::{Entry, Kind, Stamp};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::walk::Trees;
-
-const DIRECTORY: OFlags =
-    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+use super::listing::Trees;
+use crate::files::{self, DIRECTORY};
 
 /// For a directory on the way to another one: search permission is enough.
 #[cfg(target_os = "linux")]
@@ -97,16 +95,6 @@ fn names(path: &Path) -> Vec<OsString> {
     names.collect()
 }
 
-/// The names in a directory.
-pub(super) fn names_in(dir: impl AsFd) -> io::Result<Vec<OsString>> {
-    let mut names = Vec::new();
-    for entry in Dir::read_from(dir)? {
-        names.push(OsString::from_vec(entry?.file_name().to_bytes().to_vec()));
-    }
-    names.retain(|name| name != "." && name != "..");
-    Ok(names)
-}
-
 /// Opens the directory that holds a path beneath a root, and returns it with the last name. Directories
 /// closed to their owner are opened up, and added to `opened_up` with their former modes.
 pub(super) fn open_parent(
@@ -118,32 +106,23 @@ pub(super) fn open_parent(
     let Some(last) = names.pop() else { return Err(Errno::INVAL.into()) };
     let mut dir = root.try_clone()?;
     let mut path = PathBuf::new();
-    open_up(&dir, &path, opened_up)?;
+    let mut open_up = |path: &Path, dir: &OwnedFd, name: &OsStr| -> io::Result<()> {
+        let stat = stat_at(dir, name)?;
+        let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+        if is_dir && stat.st_mode & 0o700 != 0o700 {
+            opened_up.push((path.to_owned(), mode_bits(&stat)));
+            let mode = Mode::from_raw_mode(stat.st_mode) | Mode::RWXU;
+            rustix::fs::chmodat(dir, name, mode, AtFlags::empty())?;
+        }
+        Ok(())
+    };
+    open_up(&path, &dir, OsStr::new("."))?;
     for name in names {
         path.push(&name);
-        dir = match open_dir_at(&dir, &name) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                let stat = stat_at(&dir, &name)?;
-                opened_up.push((path.clone(), mode_bits(&stat)));
-                let mode = Mode::from_raw_mode(stat.st_mode) | Mode::RWXU;
-                rustix::fs::chmodat(&dir, &name, mode, AtFlags::empty())?;
-                open_dir_at(&dir, &name)?
-            }
-            result => result?,
-        };
-        open_up(&dir, &path, opened_up)?;
+        open_up(&path, &dir, &name)?;
+        dir = open_dir_at(&dir, &name)?;
     }
     Ok((dir, last))
-}
-
-/// Makes sure that the owner can create names in a directory.
-fn open_up(dir: &OwnedFd, path: &Path, opened_up: &mut Vec<(PathBuf, u32)>) -> io::Result<()> {
-    let stat = rustix::fs::fstat(dir)?;
-    if stat.st_mode & 0o700 != 0o700 {
-        opened_up.push((path.to_owned(), mode_bits(&stat)));
-        rustix::fs::fchmod(dir, Mode::from_raw_mode(stat.st_mode) | Mode::RWXU)?;
-    }
-    Ok(())
 }
 
 pub(super) fn mode_bits(stat: &Stat) -> u32 {
@@ -172,7 +151,6 @@ pub(super) fn entry(stat: &Stat, dir: &OwnedFd, name: &OsStr) -> io::Result<Entr
 }
 
 pub(super) fn stamp(stat: &Stat) -> Stamp {
-    let nanos = |seconds: i64, nanos: u64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
     Stamp {
         device: stat.st_dev,
         inode: stat.st_ino,
@@ -180,6 +158,25 @@ pub(super) fn stamp(stat: &Stat) -> Stamp {
         written: nanos(stat.st_mtime, stat.st_mtime_nsec),
         changed: nanos(stat.st_ctime, stat.st_ctime_nsec),
     }
+}
+
+/// What is at a path, with the directory that holds it.
+pub(super) fn look(path: &Path) -> io::Result<Option<(OwnedFd, Entry)>> {
+    use io::ErrorKind::{NotADirectory, NotFound};
+
+    let name = path.file_name().unwrap_or_default();
+    let found = open_root(path.parent().unwrap_or(Path::new("/"))).and_then(|dir| {
+        let entry = entry(&stat_at(&dir, name)?, &dir, name)?;
+        Ok(Some((dir, entry)))
+    });
+    match found {
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory) => Ok(None),
+        found => found,
+    }
+}
+
+pub(super) fn nanos(seconds: i64, nanos: impl Into<i128>) -> i128 {
+    i128::from(seconds) * 1_000_000_000 + nanos.into()
 }
 
 /// Replaces whatever has a name by a new file.
@@ -197,7 +194,7 @@ pub(super) fn replace(
         .and_then(|()| match stat_at(dir, name) {
             // A file cannot be renamed over a directory.
             Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
-                remove(dir, name)
+                files::remove_at(dir, name)
             }
             _ => Ok(()),
         })
@@ -206,47 +203,6 @@ pub(super) fn replace(
         let _ = rustix::fs::unlinkat(dir, &temporary, AtFlags::empty());
     }
     done
-}
-
-/// Removes whatever has a name, with everything in it. A missing one is fine.
-///
-/// Directories inside are first moved up beside it, so that a tree of any depth needs few open files.
-pub(super) fn remove(dir: &OwnedFd, name: &OsStr) -> io::Result<()> {
-    if !is_directory_left(dir, name)? {
-        return Ok(());
-    }
-    let mut directories = vec![name.to_owned()];
-    let mut moved = 0;
-    while let Some(name) = directories.pop() {
-        let inside = open_dir_at(dir, &name)?;
-        for found in names_in(&inside)? {
-            if is_directory_left(&inside, &found)? {
-                moved += 1;
-                let lifted = OsString::from(format!(".removing-{}-{moved}", std::process::id()));
-                rustix::fs::renameat(&inside, &found, dir, &lifted)?;
-                directories.push(lifted);
-            }
-        }
-        rustix::fs::unlinkat(dir, &name, AtFlags::REMOVEDIR)?;
-    }
-    Ok(())
-}
-
-/// Removes a name unless it is a directory, which is made accessible instead.
-fn is_directory_left(dir: &OwnedFd, name: &OsStr) -> io::Result<bool> {
-    match rustix::fs::unlinkat(dir, name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => return Ok(false),
-        Err(Errno::ISDIR | Errno::PERM) => {}
-        Err(error) => return Err(error.into()),
-    }
-    let stat = stat_at(dir, name)?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
-        return Err(Errno::PERM.into());
-    }
-    if stat.st_mode & 0o700 != 0o700 {
-        rustix::fs::chmodat(dir, name, Mode::RWXU, AtFlags::empty())?;
-    }
-    Ok(true)
 }
 
 /// Opens files one after another and keeps the directory of the last one open.

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use autoloop_core::permissions::{AllowList, Place, Shape};
 use rustix::fs::{AtFlags, FileType};
 
+use super::listing::Trees;
 use super::openat;
 use super::scratch;
-use super::walk::Trees;
 use crate::world::Overlay;
 
 #[derive(Debug, Default)]
@@ -95,7 +95,7 @@ impl Placeholders {
 /// Removes the empty files and directories that a killed harness noted. Only what an allow list names is
 /// touched: any process of the user can write a note.
 pub fn sweep_placeholders(note: &Path, project: &Path, allow: &AllowList) {
-    let Ok(noted) = scratch::read_note(note) else { return };
+    let Some(noted) = scratch::read_note(note) else { return };
     let noted: Vec<&Path> =
         noted.split(|byte| *byte == 0).map(|path| Path::new(OsStr::from_bytes(path))).collect();
     let places = allow.places().iter().filter(|place| place.shape != Shape::Growing);

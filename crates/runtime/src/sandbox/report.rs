@@ -1,12 +1,14 @@
 //! What a reviewer changed: what stays, and what does not.
 
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use autoloop_core::config::Layer;
 use autoloop_core::permissions::{
-    AllowList, Diff, Permission, PutBack, Repaired, Unreadable, What, repair_settings,
-    repair_topology, unified,
+    AllowList, Diff, LONGEST_DIFFED, Permission, PutBack, Repaired, Unreadable, What,
+    repair_settings, repair_topology, unified,
 };
 use autoloop_core::record::ViolationOutcome;
 
@@ -96,6 +98,11 @@ pub enum ViolationKind {
     /// Changed where the limits did not allow a copy.
     #[error("{0}; no copy of it was kept")]
     ChangedUnkept(What),
+    /// A reference of git, or the commit that is checked out.
+    #[error("{0}")]
+    Pointer(&'static str),
+    #[error("setting {0} changed")]
+    GitSetting(String),
     #[error("protected setting {0}")]
     Setting(PutBack),
     #[error("{0}")]
@@ -114,16 +121,6 @@ pub(super) enum SettingsFile<'l> {
     Topology,
 }
 
-/// How a changed settings file is treated.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum SettingsCheck {
-    Accept,
-    /// Protected keys get their old values.
-    Repair(Repaired),
-    /// The whole file is restored.
-    Reject(Unreadable),
-}
-
 impl<'l> SettingsFile<'l> {
     pub(super) fn at(path: &Path, allow: &AllowList, beneath: &'l [Layer]) -> Option<Self> {
         // One of this name among the logs is just a log.
@@ -137,23 +134,23 @@ impl<'l> SettingsFile<'l> {
         }
     }
 
-    /// Compares the new bytes of such a file with the old ones; `None` when it was deleted.
-    pub(super) fn check(self, old: &[u8], new: Option<&[u8]>) -> SettingsCheck {
+    /// Compares the new bytes of such a file with the old ones; `None` when it was deleted. Protected keys
+    /// get their old values back; on an error the whole file has to be restored.
+    pub(super) fn check(self, old: &[u8], new: Option<&[u8]>) -> Result<Repaired, Unreadable> {
         let text = |bytes| str::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned());
-        let Some(new) = new else {
-            return SettingsCheck::Reject(Unreadable::After("the file is gone".to_owned()));
-        };
-        let repaired = text(old)
-            .map_err(Unreadable::Before)
-            .and_then(|old| Ok((old, text(new).map_err(Unreadable::After)?)))
-            .and_then(|(old, new)| match self {
-                SettingsFile::Settings(beneath) => repair_settings(old, new, beneath),
-                SettingsFile::Topology => repair_topology(old, new),
-            });
-        match repaired {
-            Ok(repaired) if repaired.put_back.is_empty() => SettingsCheck::Accept,
-            Ok(repaired) => SettingsCheck::Repair(repaired),
-            Err(why) => SettingsCheck::Reject(why),
+        let new = new.ok_or_else(|| Unreadable::After("the file is gone".to_owned()))?;
+        let old = text(old).map_err(Unreadable::Before)?;
+        let new = text(new).map_err(Unreadable::After)?;
+        match self {
+            SettingsFile::Settings(beneath) => repair_settings(old, new, beneath),
+            SettingsFile::Topology => repair_topology(old, new),
         }
     }
+}
+
+/// The bytes of a file; not all of one that is too long for a diff.
+pub(super) fn read_for_diff(file: File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(2 * LONGEST_DIFFED as u64 + 1024).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }

@@ -13,7 +13,8 @@ use rustix::io::Errno;
 use super::backup_store::{Backup, BackupStore};
 use super::git;
 use super::openat;
-use super::walk::Trees;
+use super::snapshot::Snapshot;
+use crate::files;
 
 /// Where the old bytes of a file come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,14 +27,8 @@ pub(super) enum Source {
     },
 }
 
-#[derive(Debug)]
 pub(super) struct Restorer<'s> {
-    trees: &'s Trees,
-    before: &'s Tree,
-    sources: &'s BTreeMap<PathBuf, Source>,
-    store: &'s BackupStore,
-    /// Where misplaced files are moved, relative to the project; `None` to delete them.
-    put_aside: Option<&'s Path>,
+    snapshot: &'s Snapshot,
     /// Directories that had to be opened up, with the modes they had.
     opened_up: Vec<(PathBuf, u32)>,
     /// How many files were put aside.
@@ -41,14 +36,8 @@ pub(super) struct Restorer<'s> {
 }
 
 impl<'s> Restorer<'s> {
-    pub(super) fn new(
-        trees: &'s Trees,
-        before: &'s Tree,
-        sources: &'s BTreeMap<PathBuf, Source>,
-        store: &'s BackupStore,
-        put_aside: Option<&'s Path>,
-    ) -> Self {
-        Restorer { trees, before, sources, store, put_aside, opened_up: Vec::new(), aside: 0 }
+    pub(super) fn new(snapshot: &'s Snapshot) -> Self {
+        Restorer { snapshot, opened_up: Vec::new(), aside: 0 }
     }
 
     /// Restores as much as possible. The caller lists the trees again to see what was.
@@ -60,23 +49,23 @@ impl<'s> Restorer<'s> {
                 removed = Some(&change.path);
                 let aside = self.next_aside(&change.path);
                 self.attempt(&change.path, |dir, name| match &aside {
-                    Some((aside, as_name)) => {
-                        move_aside(dir, name, aside, as_name).or_else(|_| openat::remove(dir, name))
-                    }
-                    None => openat::remove(dir, name),
+                    Some((aside, as_name)) => move_aside(dir, name, aside, as_name)
+                        .or_else(|_| files::remove_at(dir, name)),
+                    None => files::remove_at(dir, name),
                 });
             }
         }
         let olds: Vec<(&Change, &Entry)> = violations
             .iter()
-            .filter_map(|change| Some((change, self.before.get(&change.path)?)))
+            .filter_map(|change| Some((change, self.snapshot.before.get(&change.path)?)))
             .collect();
         // Directories first, so that what is inside can be reached; parents come before children.
         for (change, old) in olds.iter().filter(|(_, old)| old.kind == Kind::Directory) {
             self.restore_directory(&change.path, old);
         }
         // Copies before objects of git: the repository itself is among the former.
-        let is_in_git = |path: &PathBuf| matches!(self.sources.get(path), Some(Source::Git { .. }));
+        let is_in_git =
+            |path: &PathBuf| matches!(self.snapshot.sources.get(path), Some(Source::Git { .. }));
         let leaves = olds.iter().filter(|(_, old)| old.kind != Kind::Directory);
         let (from_git, copied): (Vec<_>, Vec<_>) =
             leaves.partition(|(change, _)| is_in_git(&change.path));
@@ -88,7 +77,8 @@ impl<'s> Restorer<'s> {
 
     /// The directory for the next file that is put aside, and its name there.
     fn next_aside(&mut self, path: &Path) -> Option<(OwnedFd, OsString)> {
-        let (root, beneath) = self.trees.locate(self.put_aside?)?;
+        let (root, beneath) =
+            self.snapshot.trees.locate(self.snapshot.scope.put_aside.as_deref()?)?;
         let dir = openat::make_dirs(&openat::open_root(root).ok()?, &beneath).ok()?;
         loop {
             self.aside += 1;
@@ -102,9 +92,9 @@ impl<'s> Restorer<'s> {
 
     fn restore_directory(&mut self, path: &Path, old: &Entry) {
         let mode = Mode::from_raw_mode(old.mode) | Mode::RWXU;
-        let path_of_root = self.trees.project.join(path);
+        let path_of_root = self.snapshot.trees.project.join(path);
         // The known path: joined with an empty one it would end in a slash, which follows links.
-        if let Some(root) = self.trees.roots.iter().find(|root| **root == path_of_root) {
+        if let Some(root) = self.snapshot.trees.roots.iter().find(|root| **root == path_of_root) {
             // Whatever is in the place of a root is no directory, or it would have been entered.
             if openat::open_root(root).is_err() {
                 let _ = std::fs::remove_file(root);
@@ -121,7 +111,7 @@ impl<'s> Restorer<'s> {
     }
 
     fn restore_leaf(&mut self, change: &Change, old: &Entry) {
-        let (store, source) = (self.store, self.sources.get(&change.path));
+        let (store, source) = (&self.snapshot.store, self.snapshot.sources.get(&change.path));
         let aside = match (&change.what, source) {
             (What::Modified, Some(_)) => self.next_aside(&change.path),
             _ => None,
@@ -143,7 +133,7 @@ impl<'s> Restorer<'s> {
                 restore_file(dir, name, store, source, old)
             }
             (_, Kind::Symlink(target)) => {
-                openat::remove(dir, name)?;
+                files::remove_at(dir, name)?;
                 rustix::fs::symlinkat(target, dir, name)?;
                 restore_owner(dir, name, old)
             }
@@ -158,7 +148,7 @@ impl<'s> Restorer<'s> {
 
     /// Does something in the directory that holds a path; a failure shows in the next listing.
     fn attempt(&mut self, path: &Path, act: impl FnOnce(&OwnedFd, &OsStr) -> io::Result<()>) {
-        let Some((root, beneath)) = self.trees.locate(path) else { return };
+        let Some((root, beneath)) = self.snapshot.trees.locate(path) else { return };
         let mut opened = Vec::new();
         let _ = openat::open_root(root)
             .and_then(|dir| openat::open_parent(&dir, &beneath, &mut opened))
@@ -170,7 +160,7 @@ impl<'s> Restorer<'s> {
     fn restore_modes(&mut self, violations: &[Change], after: &Tree) {
         let mut modes: BTreeMap<PathBuf, u32> = BTreeMap::new();
         for (path, found) in self.opened_up.drain(..) {
-            modes.entry(self.trees.relative(&path)).or_insert(found);
+            modes.entry(self.snapshot.trees.relative(&path)).or_insert(found);
         }
         // The second walk may have opened some up, too; its entries have the modes before that.
         for (path, entry) in after.iter().filter(|(_, entry)| entry.kind == Kind::Directory) {
@@ -178,7 +168,8 @@ impl<'s> Restorer<'s> {
                 modes.insert(path.clone(), entry.mode);
             }
         }
-        let old = |path: &Path| self.before.get(path).filter(|old| old.kind == Kind::Directory);
+        let old =
+            |path: &Path| self.snapshot.before.get(path).filter(|old| old.kind == Kind::Directory);
         for path in violations.iter().map(|change| &change.path) {
             if let Some(old) = old(path) {
                 modes.insert(path.clone(), old.mode);
@@ -186,7 +177,7 @@ impl<'s> Restorer<'s> {
         }
         for (path, found) in modes.into_iter().rev() {
             let mode = Mode::from_raw_mode(old(&path).map_or(found, |old| old.mode));
-            let _ = openat::open_root(&self.trees.project.join(&path))
+            let _ = openat::open_root(&self.snapshot.trees.project.join(&path))
                 .and_then(|dir| Ok(rustix::fs::fchmod(&dir, mode)?));
         }
     }
@@ -234,7 +225,7 @@ fn make_node(
     kind: FileType,
     number: u64,
 ) -> io::Result<()> {
-    openat::remove(dir, name)?;
+    files::remove_at(dir, name)?;
     rustix::fs::mknodat(dir, name, kind, mode, number)?;
     Ok(rustix::fs::chmodat(dir, name, mode, AtFlags::empty())?)
 }

@@ -15,9 +15,9 @@ use autoloop_core::permissions::{
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 
+use super::listing::Trees;
 use super::openat::{self, DirCache};
-use super::report::{SettingsCheck, SettingsFile};
-use super::walk::Trees;
+use super::report::SettingsFile;
 
 /// A longer file is left alone.
 const LONGEST: u64 = 16 * 1024 * 1024;
@@ -151,23 +151,17 @@ impl Reverter {
             // Some keys may be changed in one direction only: that of the review, which is ours reversed.
             let check = settings.check(after.as_deref().unwrap_or_default().as_bytes(), Some(now));
             let path = path.to_owned();
-            match check {
-                SettingsCheck::Accept => {}
-                SettingsCheck::Repair(repaired) => {
-                    if let Some(PutBack { key, was, became }) = repaired.put_back.into_iter().next()
-                    {
-                        let put_back = PutBack { key, was: became, became: was };
-                        return Err(RevertError::Setting { path, put_back });
-                    }
-                }
-                SettingsCheck::Reject(why) => {
-                    let why = match why {
-                        Unreadable::After(why) => Unreadable::Before(why),
-                        Unreadable::Before(why) => Unreadable::After(why),
-                        why @ (Unreadable::TooLong(_) | Unreadable::Unusable(_)) => why,
-                    };
-                    return Err(RevertError::Unreadable { path, why });
-                }
+            let repaired = check.map_err(|why| {
+                let why = match why {
+                    Unreadable::After(why) => Unreadable::Before(why),
+                    Unreadable::Before(why) => Unreadable::After(why),
+                    why @ (Unreadable::TooLong(_) | Unreadable::Unusable(_)) => why,
+                };
+                RevertError::Unreadable { path: path.clone(), why }
+            })?;
+            if let Some(PutBack { key, was, became }) = repaired.put_back.into_iter().next() {
+                let put_back = PutBack { key, was: became, became: was };
+                return Err(RevertError::Setting { path, put_back });
             }
         }
         Ok(Some(Plan { path, before, after, mode }))

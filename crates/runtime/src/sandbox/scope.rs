@@ -6,7 +6,7 @@ use autoloop_core::config::Layer;
 use autoloop_core::permissions::{AllowList, Place, Shape};
 
 use super::git::Repository;
-use super::walk::Trees;
+use super::listing::Trees;
 use crate::layout::StateDir;
 
 /// What is looked at around a review.
@@ -39,15 +39,6 @@ pub enum Extent {
     Project,
     /// The worktree that the project is in.
     Worktree,
-}
-
-/// Where changes are attributed to the reviewer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    Everywhere,
-    /// In what the allow list names: another run was at work in the project, whose changes cannot be
-    /// distinguished from those of the reviewer.
-    LoopFiles,
 }
 
 /// How much is copied. A change of anything beyond is only reported, unless git has the old content.

@@ -2,14 +2,14 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, Read};
-use std::os::fd::OwnedFd;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::openat;
-use crate::world::Overlay;
+use crate::files::{self, Links};
+use crate::world::{Overlay, RealDisk};
 
 /// The beginning of its name.
 const PREFIX: &str = "autoloop-review-";
@@ -48,7 +48,7 @@ impl Scratch {
     /// Removes what a killed harness noted, then the note. Only such a directory of this user is touched:
     /// any process of the user can write a note.
     pub fn sweep(note: &Path) {
-        let Ok(dir) = read_note(note) else { return };
+        let Some(dir) = read_note(note) else { return };
         let dir = Path::new(OsStr::from_bytes(&dir));
         let is_named = dir
             .file_name()
@@ -60,7 +60,7 @@ impl Scratch {
         };
         let is_there = || temporary_files().is_ok_and(|files| dir.parent() == Some(&files));
         if is_named && is_ours() && is_there() {
-            remove(dir);
+            let _ = files::remove_tree(dir);
         }
         // A directory in another TMPDIR is left to a harness with that TMPDIR.
         if !is_named || !is_ours() {
@@ -90,7 +90,8 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        remove(&self.dir);
+        // The system cleans its temporary files.
+        let _ = files::remove_tree(&self.dir);
         if fs::symlink_metadata(&self.dir).is_err() {
             let _ = fs::remove_file(&self.note);
         }
@@ -98,26 +99,14 @@ impl Drop for Scratch {
 }
 
 pub(super) fn write_note(note: &Path, bytes: &[u8]) -> io::Result<()> {
-    let (dir, name) = open_parent(note)?;
+    let (dir, name) = note.parent().zip(note.file_name()).ok_or(io::ErrorKind::InvalidInput)?;
+    let dir = openat::open_root(&dir.canonicalize()?)?;
     openat::replace(&dir, name, |file| file.write_all_at(bytes, 0))
 }
 
 /// Reads a note, if it is an ordinary file and not too long.
-pub(super) fn read_note(note: &Path) -> io::Result<Vec<u8>> {
-    let (dir, name) = open_parent(note)?;
-    let file = openat::open_file_at(&dir, name)?;
-    let found = file.metadata()?;
-    if !found.is_file() || found.len() > LONGEST_NOTE {
-        return Err(io::ErrorKind::InvalidData.into());
-    }
-    let mut bytes = Vec::new();
-    file.take(LONGEST_NOTE).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-fn open_parent(note: &Path) -> io::Result<(OwnedFd, &OsStr)> {
-    let (dir, name) = note.parent().zip(note.file_name()).ok_or(io::ErrorKind::InvalidInput)?;
-    Ok((openat::open_root(&dir.canonicalize()?)?, name))
+pub(super) fn read_note(note: &Path) -> Option<Vec<u8>> {
+    files::read(&RealDisk, note, Links::Refuse, LONGEST_NOTE).ok().flatten()
 }
 
 /// The directory for temporary files. Canonical: the reviewer works in another directory, and whether this
@@ -134,22 +123,10 @@ fn about(dir: &Path, error: &io::Error) -> io::Error {
     )
 }
 
-/// Removes a directory of any depth and with any modes, such as the closed one that the kernel leaves in the
-/// working directory of an overlay. A failure is ignored: the system cleans its temporary files.
-fn remove(dir: &Path) {
-    let emptied = || -> io::Result<()> {
-        fs::set_permissions(dir, fs::Permissions::from_mode(0o700))?;
-        let inside = openat::open_root(dir)?;
-        for entry in fs::read_dir(dir)? {
-            openat::remove(&inside, &entry?.file_name())?;
-        }
-        fs::remove_dir(dir)
-    };
-    let _ = emptied();
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use autoloop_core::permissions::{Kind, Permission, Tree};
 
 use super::git::{Contents, Repository};
+use super::listing::Trees;
 use super::restore::Source;
 use super::scope::{Limits, Scope};
-use super::walk::Trees;
 
 /// The order in which files are copied when there are more than may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

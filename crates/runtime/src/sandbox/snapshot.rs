@@ -3,42 +3,39 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::permissions::{
-    Change, Diff, Entry, Kind, LONGEST_DIFFED, Permission, Tree, What, compare,
+    Change, Diff, Kind, LONGEST_DIFFED, Permission, Repaired, Tree, Unreadable, What, compare,
 };
 
 use super::append_only::AppendOnlyFile;
 use super::backup_store::BackupStore;
 use super::git::{self, Repository};
+use super::listing::{self, Trees};
 use super::openat::{self, DirCache};
 use super::placeholders::Placeholders;
+use super::proof::Attribution;
 use super::report::{
-    Allowed, ReviewChanges, SettingsCheck, SettingsFile, Violation, ViolationKind,
+    Allowed, ReviewChanges, SettingsFile, Violation, ViolationKind, read_for_diff,
 };
 use super::restore::{Restorer, Source};
-use super::scope::{Reach, Scope};
+use super::scope::Scope;
 use super::selection::Selection;
-use super::walk::Trees;
 use crate::world::Overlay;
-
-/// Timestamps younger than this when they are read prove nothing, in nanoseconds: file systems count in
-/// ticks.
-const TICK: i128 = 20_000_000;
 
 /// Everything as it was before a review.
 #[derive(Debug)]
 pub struct Snapshot {
-    store: BackupStore,
-    scope: Scope,
-    trees: Trees,
-    before: Tree,
+    pub(super) store: BackupStore,
+    pub(super) scope: Scope,
+    pub(super) trees: Trees,
+    pub(super) before: Tree,
     /// Files that may have been written after their stamp was read without a newer stamp.
     racy: BTreeSet<PathBuf>,
-    sources: BTreeMap<PathBuf, Source>,
+    pub(super) sources: BTreeMap<PathBuf, Source>,
     append_only: Vec<AppendOnlyFile>,
     placeholders: Placeholders,
 }
@@ -66,10 +63,7 @@ impl Snapshot {
             placeholders: Placeholders::default(),
         };
         snapshot.copy(repository.as_ref())?;
-        let settled = snapshot.store.now()? - TICK;
-        let is_racy = |entry: &Entry| entry.kind == Kind::File && entry.stamp.changed >= settled;
-        let racy = snapshot.before.iter().filter(|(_, entry)| is_racy(entry));
-        snapshot.racy = racy.map(|(path, _)| path.clone()).collect();
+        snapshot.racy = listing::racy(&snapshot.before);
         Ok(snapshot)
     }
 
@@ -119,37 +113,38 @@ impl Snapshot {
     /// Lists everything again, keeps what is allowed and restores the rest of what the reviewer may have
     /// changed. Every process of the reviewer has to have ended. What cannot be restored is no error, but a
     /// violation. The store is returned for the next snapshot.
-    pub fn compare_and_restore(self, reach: Reach) -> io::Result<(ReviewChanges, BackupStore)> {
+    pub fn compare_and_restore(
+        self,
+        attribution: Attribution,
+    ) -> io::Result<(ReviewChanges, BackupStore)> {
         // First of all, because it opens what was closed.
         let after = self.trees.walk(Some(&self.before))?;
         let mut faults = Vec::new();
         for file in &self.append_only {
             faults.extend(file.check()?.map(|fault| (file, fault)));
         }
-        let mut split = self.scope.allow.split(self.changes(&after, reach), &after);
+        let mut split = self.scope.allow.split(self.changes(&after, attribution), &after);
         let mut settings = Vec::new();
         let mut allowed = Vec::new();
         for change in split.allowed.drain(..) {
             match self.check_settings(&change)? {
-                SettingsCheck::Reject(why) => {
+                Some(Err(why)) => {
                     settings.push((change.path.clone(), ViolationKind::Unreadable(why)));
                     split.violations.push(change);
                     continue;
                 }
-                SettingsCheck::Repair(repaired) => {
+                Some(Ok(repaired)) if !repaired.put_back.is_empty() => {
                     self.write(&change.path, repaired.text.as_bytes())?;
                     let keys = repaired.put_back.into_iter().map(ViolationKind::Setting);
                     settings.extend(keys.map(|kind| (change.path.clone(), kind)));
                 }
-                SettingsCheck::Accept => {}
+                _ => {}
             }
             allowed.push(change);
         }
         split.violations.sort_by(|a, b| a.path.cmp(&b.path));
         if !split.violations.is_empty() {
-            let put_aside = self.scope.put_aside.as_deref();
-            Restorer::new(&self.trees, &self.before, &self.sources, &self.store, put_aside)
-                .restore(&split.violations, &after);
+            Restorer::new(&self).restore(&split.violations, &after);
         }
         allowed.retain(|change| !self.placeholders.clear(&self.trees, &change.path));
         self.placeholders.remove_note();
@@ -160,14 +155,14 @@ impl Snapshot {
             let kind = ViolationKind::AppendOnly(fault);
             changes.violations.push(Violation::new(file.relative.clone(), kind, restored));
         }
-        changes.violations.extend(self.violations(split.violations, settings, reach)?);
+        changes.violations.extend(self.violations(split.violations, settings, attribution)?);
         for change in allowed {
             changes.allowed.extend(self.describe(change)?);
         }
         Ok((changes, self.store))
     }
 
-    fn changes(&self, after: &Tree, reach: Reach) -> Vec<Change> {
+    fn changes(&self, after: &Tree, attribution: Attribution) -> Vec<Change> {
         let dirs = RefCell::new(DirCache::new(&self.trees));
         let differs = |path: &Path| {
             let file = dirs.borrow_mut().open_forced(path);
@@ -190,24 +185,24 @@ impl Snapshot {
         }
         changes.retain(|change| {
             let is_of_loop = || self.scope.allow.permission(&change.path) != Permission::None;
-            !change.is_bookkeeping() && (reach == Reach::Everywhere || is_of_loop())
+            !change.is_bookkeeping() && (attribution > Attribution::Settings || is_of_loop())
         });
         changes.sort_by(|a, b| a.path.cmp(&b.path));
         changes
     }
 
-    /// Any file that is no settings file is accepted.
-    fn check_settings(&self, change: &Change) -> io::Result<SettingsCheck> {
+    /// `None` for a file that is no settings file.
+    fn check_settings(&self, change: &Change) -> io::Result<Option<Result<Repaired, Unreadable>>> {
         let Some(file) = SettingsFile::at(&change.path, &self.scope.allow, &self.scope.beneath)
         else {
-            return Ok(SettingsCheck::Accept);
+            return Ok(None);
         };
         let old = self.old_bytes(&change.path)?.unwrap_or_default();
         let new = match change.what {
             What::Deleted(_) => None,
             _ => Some(self.new_bytes(&change.path)?),
         };
-        Ok(file.check(&old, new.as_deref()))
+        Ok(Some(file.check(&old, new.as_deref())))
     }
 
     /// Lists the trees once more to see what was restored.
@@ -215,13 +210,13 @@ impl Snapshot {
         &self,
         changes: Vec<Change>,
         settings: Vec<(PathBuf, ViolationKind)>,
-        reach: Reach,
+        attribution: Attribution,
     ) -> io::Result<Vec<Violation>> {
         if changes.is_empty() && settings.is_empty() {
             return Ok(Vec::new());
         }
         let now = self.trees.walk(None)?;
-        let left = self.changes(&now, reach);
+        let left = self.changes(&now, attribution);
         let different: BTreeSet<PathBuf> = left.iter().map(|it| it.path.clone()).collect();
         let left = self.scope.allow.split(left, &now).violations;
         let still: BTreeSet<PathBuf> = left.into_iter().map(|change| change.path).collect();
@@ -285,15 +280,11 @@ impl Snapshot {
         self.store.read(backup).map(Some)
     }
 
-    /// The new bytes of a file; not all of one that is too long for a diff.
     fn new_bytes(&self, path: &Path) -> io::Result<Vec<u8>> {
-        let file = match DirCache::new(&self.trees).open_forced(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            result => result?,
-        };
-        let mut bytes = Vec::new();
-        file.take(2 * LONGEST_DIFFED as u64 + 1024).read_to_end(&mut bytes)?;
-        Ok(bytes)
+        match DirCache::new(&self.trees).open_forced(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            file => read_for_diff(file?),
+        }
     }
 
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {

@@ -1,21 +1,18 @@
 //! Takes allowed changes over from an overlay to the project.
 
 use std::ffi::OsString;
-use std::fs;
-use std::io::{self, Read};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::config::Layer;
-use autoloop_core::permissions::{
-    AllowList, Change, Kind, LONGEST_DIFFED, Permission, UNUSUAL, What,
-};
+use autoloop_core::permissions::{AllowList, Change, Kind, Permission, UNUSUAL, What};
 use rustix::fs::Mode;
 
 use super::backup_store;
 use super::openat;
 use super::report::{
-    Allowed, ReviewChanges, SettingsCheck, SettingsFile, Violation, ViolationKind,
+    Allowed, ReviewChanges, SettingsFile, Violation, ViolationKind, read_for_diff,
 };
 use crate::files::{self, Links};
 use crate::world::Overlay;
@@ -71,15 +68,14 @@ impl TakeOver<'_> {
     fn entry(&mut self, path: &Path) -> io::Result<()> {
         use Permission::{Edit, EditTree, Hold};
 
-        let written = fs::symlink_metadata(self.upper(path))?;
-        // A character device with number 0 marks a deletion.
-        let is_deletion = written.file_type().is_char_device() && written.rdev() == 0;
-        let to = kind_of(&self.upper(path)).filter(|_| !is_deletion);
-        let from = kind_of(&self.target(path));
+        let Some((_, written)) = openat::look(&self.upper(path))? else { return Ok(()) };
+        // A device with number 0 marks a deletion.
+        let to = Some(written.kind).filter(|kind| *kind != Kind::Device(0));
+        let from = kind_of(&self.target(path))?;
         let was_directory = from == Some(Kind::Directory);
         match (&to, self.allow.permission(path)) {
             (Some(Kind::File), Edit | EditTree) if !was_directory => {
-                return self.copy(path, written.mode() & 0o7777);
+                return self.copy(path, written.mode);
             }
             (None, Edit | EditTree) => return self.delete(path),
             (Some(Kind::Directory), _) if was_directory => return self.directory(path),
@@ -109,9 +105,9 @@ impl TakeOver<'_> {
     fn keep_out_all_in(&mut self, path: &Path) {
         for name in names_in(&self.upper(path)).unwrap_or_default() {
             let inside = path.join(name);
-            let kind = kind_of(&self.upper(&inside));
-            let is_directory = kind == Some(Kind::Directory);
-            self.keep_out(&inside, What::Added(kind.unwrap_or(Kind::File)));
+            let kind = kind_of(&self.upper(&inside)).ok().flatten().unwrap_or(Kind::File);
+            let is_directory = kind == Kind::Directory;
+            self.keep_out(&inside, What::Added(kind));
             if is_directory {
                 self.keep_out_all_in(&inside);
             }
@@ -143,8 +139,8 @@ impl TakeOver<'_> {
     fn copy(&mut self, path: &Path, mode: u32) -> io::Result<()> {
         let (upper, target) = (self.upper(path), self.target(path));
         let source = files::open_here(&upper, Links::Refuse, u64::MAX)?;
-        let was = fs::symlink_metadata(&target).ok().filter(fs::Metadata::is_file);
-        let old_mode = was.as_ref().map(|was| was.mode() & 0o7777);
+        let was = openat::look(&target)?.filter(|(_, was)| was.kind == Kind::File);
+        let old_mode = was.as_ref().map(|(_, was)| was.mode);
         match old_mode {
             Some(from) if from != mode => self.keep_out(path, What::Mode { from, to: mode }),
             None if mode & UNUSUAL != 0 => {
@@ -158,18 +154,18 @@ impl TakeOver<'_> {
         let mut is_repaired = false;
         if let Some(file) = SettingsFile::at(path, self.allow, self.beneath) {
             match file.check(old.as_deref().unwrap_or_default(), Some(&new)) {
-                SettingsCheck::Accept => {}
-                SettingsCheck::Reject(why) => {
+                Err(why) => {
                     self.refuse(path, ViolationKind::Unreadable(why));
                     return Ok(());
                 }
-                SettingsCheck::Repair(repaired) => {
+                Ok(repaired) if !repaired.put_back.is_empty() => {
                     for key in repaired.put_back {
                         self.refuse(path, ViolationKind::Setting(key));
                     }
                     new = repaired.text.into_bytes();
                     is_repaired = true;
                 }
+                Ok(_) => {}
             }
         }
         // The mode, or protected keys, may have been all that was changed.
@@ -192,18 +188,18 @@ impl TakeOver<'_> {
 
     fn delete(&mut self, path: &Path) -> io::Result<()> {
         let target = self.target(path);
-        let was = kind_of(&target);
+        let was = kind_of(&target)?;
         let old = (was == Some(Kind::File)).then(|| read(&target)).transpose()?;
         if let Some(file) = SettingsFile::at(path, self.allow, self.beneath)
             && let Some(old) = &old
-            && let SettingsCheck::Reject(why) = file.check(old, None)
+            && let Err(why) = file.check(old, None)
         {
             self.refuse(path, ViolationKind::Unreadable(why));
             return Ok(());
         }
         let root = openat::open_root(&self.overlay.project)?;
         let (dir, name) = openat::open_parent(&root, path, &mut Vec::new())?;
-        openat::remove(&dir, &name)?;
+        files::remove_at(&dir, &name)?;
         let allowed = match (was, old) {
             (Some(was), Some(old)) => Allowed::file(path, What::Deleted(was), Some(&old), None),
             (Some(was), None) => {
@@ -226,7 +222,7 @@ impl TakeOver<'_> {
             match self.allow.permission(&inside) {
                 Permission::Edit | Permission::EditTree => self.delete(&inside)?,
                 _ => {
-                    if let Some(kind) = kind_of(&self.target(&inside)) {
+                    if let Some(kind) = kind_of(&self.target(&inside))? {
                         self.keep_out(&inside, What::Deleted(kind));
                     }
                 }
@@ -237,31 +233,17 @@ impl TakeOver<'_> {
 }
 
 fn names_in(dir: &Path) -> io::Result<Vec<OsString>> {
-    let names = fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name()));
-    let mut names = names.collect::<io::Result<Vec<_>>>()?;
+    let mut names = files::names_in(openat::open_root(dir)?)?;
     names.sort();
     Ok(names)
 }
 
-/// The bytes of a file; not all of one that is too long for a diff.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let file = files::open_here(path, Links::Refuse, u64::MAX)?;
-    file.take(2 * LONGEST_DIFFED as u64 + 1024).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    read_for_diff(files::open_here(path, Links::Refuse, u64::MAX)?)
 }
 
-fn kind_of(path: &Path) -> Option<Kind> {
-    let found = fs::symlink_metadata(path).ok()?;
-    let kind = found.file_type();
-    Some(match kind {
-        _ if kind.is_file() => Kind::File,
-        _ if kind.is_dir() => Kind::Directory,
-        _ if kind.is_symlink() => Kind::Symlink(fs::read_link(path).unwrap_or_default()),
-        _ if kind.is_fifo() => Kind::Pipe,
-        _ if kind.is_socket() => Kind::Socket,
-        _ => Kind::Device(found.rdev()),
-    })
+fn kind_of(path: &Path) -> io::Result<Option<Kind>> {
+    Ok(openat::look(path)?.map(|(_, entry)| entry.kind))
 }
 
 #[cfg(target_os = "linux")]

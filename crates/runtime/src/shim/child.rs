@@ -1,28 +1,21 @@
 //! The start of the agent, in a process group of its own.
 
+use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
-use rustix::io::Errno;
+use rustix::io::{Errno, ioctl_fionbio};
 
-use super::exec_stage::READY;
+use super::exec_stage::{READY, UNCONFINED};
 use super::{COMMAND, never_started};
-use crate::process::pipes::set_nonblocking;
+use crate::message;
 use crate::process::{TOKEN, set_pwd};
 use crate::world::{Confinement, Job, NeverStarted, Obstacle};
 
-pub(super) struct Started {
-    pub(super) id: u32,
-    pub(super) stdin: Option<OwnedFd>,
-    pub(super) stdout: Option<OwnedFd>,
-    pub(super) stderr: Option<OwnedFd>,
-    pub(super) launch: Launch,
-}
-
-pub(super) fn start(job: &Job) -> Result<Started, NeverStarted> {
+/// Starts the agent of a job, or the stage that becomes it.
+pub(super) fn start(job: &Job) -> Result<(Child, Launch), NeverStarted> {
     if let Some(dir) = job.dir.as_deref() {
         change_dir(dir)?;
     }
@@ -41,14 +34,7 @@ pub(super) fn start(job: &Job) -> Result<Started, NeverStarted> {
     if !job.token.is_empty() {
         command.env(TOKEN, &job.token);
     }
-    let mut child = command.spawn().map_err(|error| cannot_start(job, &error))?;
-    Ok(Started {
-        id: child.id(),
-        stdin: child.stdin.take().map(OwnedFd::from),
-        stdout: child.stdout.take().map(OwnedFd::from),
-        stderr: child.stderr.take().map(OwnedFd::from),
-        launch,
-    })
+    Ok((command.spawn().map_err(|error| cannot_start(job, &error))?, launch))
 }
 
 /// Changes to the directory of the agent, which inherits it. For `Command::current_dir` the standard library would
@@ -57,8 +43,7 @@ fn change_dir(dir: &Path) -> Result<(), NeverStarted> {
     std::env::set_current_dir(dir).map_err(|error| {
         // Not ENOENT as it is: the program may well be there.
         let message = format!("cannot start in {}: {error}", dir.display());
-        let errno = Errno::NOTDIR.raw_os_error();
-        NeverStarted { errno, message, obstacle: Obstacle::Surroundings }
+        never_started(&Errno::NOTDIR.into(), message)
     })
 }
 
@@ -96,17 +81,13 @@ fn start_error(job: &Job, error: &io::Error) -> String {
 }
 
 /// The step from the second stage of the shim to the agent.
+#[derive(Default)]
 pub(super) struct Launch {
-    errors: Option<io::PipeReader>,
-    /// Held until the stage has opened its own, so that the pipe does not end before.
-    held: Option<io::PipeWriter>,
+    /// `None` at its end.
+    pub(super) errors: Option<io::PipeReader>,
+    /// The pipe, so that it does not end, and the confinement, until the stage has opened both.
+    held: Option<(io::PipeWriter, Option<File>)>,
     received: Vec<u8>,
-}
-
-pub(super) enum Launched {
-    NotYet,
-    Running,
-    Failed(NeverStarted),
 }
 
 impl Launch {
@@ -116,19 +97,21 @@ impl Launch {
         use std::os::fd::AsRawFd;
 
         let (errors, held) = io::pipe()?;
-        set_nonblocking(&errors)?;
-        let confinement = job.confinement.as_ref().map(Confinement::to_args).unwrap_or_default();
+        ioctl_fionbio(&errors, true)?;
+        let confinement = job.confinement.as_ref().map(in_memory).transpose()?;
+        let descriptor = confinement.as_ref().map(|file| file.as_raw_fd().to_string());
         let mut command = Command::new(this_program()?);
         command
             .arg0("autoloop")
             .args([COMMAND, super::EXEC])
             .arg(std::process::id().to_string())
             .arg(held.as_raw_fd().to_string())
-            .arg(confinement.len().to_string())
-            .args(confinement)
+            .arg(descriptor.as_deref().unwrap_or(UNCONFINED))
             .arg(&job.program)
             .args(&job.args);
-        Ok((Launch { errors: Some(errors), held: Some(held), received: Vec::new() }, command))
+        let held = Some((held, confinement));
+        let launch = Launch { errors: Some(errors), held, ..Launch::default() };
+        Ok((launch, command))
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -138,21 +121,16 @@ impl Launch {
         }
         let mut command = Command::new(&job.program);
         command.args(&job.args);
-        Ok((Launch { errors: None, held: None, received: Vec::new() }, command))
+        Ok((Launch::default(), command))
     }
 
-    /// `None` at its end.
-    pub(super) fn pipe(&self) -> Option<&io::PipeReader> {
-        self.errors.as_ref()
-    }
-
-    /// Reads what the stage reports.
-    pub(super) fn read(&mut self, job: &Job) -> Launched {
+    /// Reads what the stage reports; `None` as long as it has not become the agent or failed to.
+    pub(super) fn read(&mut self, job: &Job) -> Option<Result<(), NeverStarted>> {
         let mut buffer = [0; 16];
         while let Some(errors) = &mut self.errors {
             match errors.read(&mut buffer) {
                 Ok(count @ 1..) => self.received.extend(&buffer[..count]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Launched::NotYet,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Ok(0) | Err(_) => self.errors = None,
             }
@@ -161,18 +139,27 @@ impl Launch {
             }
         }
         let Some((errno, why)) = self.received.get(1..).and_then(<[u8]>::split_first_chunk) else {
-            return Launched::Running;
+            return Some(Ok(()));
         };
         let error = io::Error::from_raw_os_error(i32::from_le_bytes(*errno));
-        Launched::Failed(match why {
+        Some(Err(match why {
             [] => cannot_start(job, &error),
             why => {
                 let program = Path::new(&job.program).display();
                 let why = String::from_utf8_lossy(why);
                 never_started(&error, format!("cannot start '{program}': {why}"))
             }
-        })
+        }))
     }
+}
+
+/// A confinement as a file for the stage: its lists may be too long for an argument.
+#[cfg(target_os = "linux")]
+fn in_memory(confinement: &Confinement) -> io::Result<File> {
+    let file = rustix::fs::memfd_create("confinement", rustix::fs::MemfdFlags::CLOEXEC)?;
+    let mut file = File::from(file);
+    message::write(&mut file, confinement)?;
+    Ok(file)
 }
 
 /// This very program, even if its file was replaced since it was started.

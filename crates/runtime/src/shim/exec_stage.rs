@@ -2,40 +2,43 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use super::process_tree;
+use crate::message;
 use crate::world::{Clock, Confinement, SystemClock};
 
 /// The first byte that the stage writes to the shim.
 pub(super) const READY: u8 = b'R';
+/// In the place of a confinement where there is none.
+pub(super) const UNCONFINED: &str = "-";
 /// How long a program file that is open for writing is retried.
 const BUSY: Duration = Duration::from_millis(500);
 const TRY_AGAIN: Duration = Duration::from_millis(10);
 
 /// Requests SIGKILL at the death of the shim, and becomes the agent.
 ///
-/// The arguments are the shim's process id, the descriptor there of the pipe for errors, the number of arguments about
-/// the confinement, these arguments, the program and its arguments. The pipe is opened by its name in `/proc`, because
-/// an inherited descriptor could not be closed at exec without `unsafe`; that it closes then is how the shim learns of
-/// success.
+/// The arguments are the shim's process id, the descriptors there of the pipe for errors and of the confinement or `-`,
+/// the program and its arguments. The pipe is opened by its name in `/proc`, because an inherited descriptor could not
+/// be closed at exec without `unsafe`; that it closes then is how the shim learns of success.
 pub(super) fn become_agent(mut args: impl Iterator<Item = OsString>) -> io::Result<()> {
     let mut word = || args.next().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput));
-    let (shim, descriptor, count) = (number(&word()?)?, number(&word()?)?, number(&word()?)?);
-    let confinement = (0..count).map(|_| word()).collect::<io::Result<Vec<_>>>()?;
+    let shim = number(&word()?)?;
+    let path = |word: OsString| io::Result::Ok(format!("/proc/{shim}/fd/{}", number(&word)?));
+    let mut errors = OpenOptions::new().write(true).open(path(word()?)?)?;
+    let confinement = Some(word()?).filter(|word| word != UNCONFINED);
+    let confinement = confinement.map(|word| File::open(path(word)?)).transpose()?;
     let program = word()?;
-    let mut errors: File =
-        OpenOptions::new().write(true).open(format!("/proc/{shim}/fd/{descriptor}"))?;
     errors.write_all(&[READY])?;
-    if !confinement.is_empty()
-        && let Err(why) = confine(confinement)
+    if let Some(message) = confinement
+        && let Err(why) = confine(message)
     {
         errors.write_all(&rustix::io::Errno::PERM.raw_os_error().to_le_bytes())?;
-        errors.write_all(why.as_bytes())?;
+        errors.write_all(why.to_string().as_bytes())?;
         std::process::exit(126);
     }
     // Not before: entering a namespace clears the parent-death signal.
@@ -49,15 +52,10 @@ pub(super) fn become_agent(mut args: impl Iterator<Item = OsString>) -> io::Resu
     std::process::exit(127);
 }
 
-/// Checks a confinement by confining this process.
-pub(super) fn try_confinement(args: impl Iterator<Item = OsString>) -> io::Result<()> {
-    confine(args.collect()).map_err(io::Error::other)
-}
-
-fn confine(args: Vec<OsString>) -> Result<(), String> {
-    let confinement = Confinement::from_args(args)
-        .map_err(|word| format!("'{}' is no argument of a confinement", word.display()))?;
-    confinement.bind_self().map_err(|error| error.to_string())
+/// Confines this process as a message says.
+pub(super) fn confine(mut message: impl Read) -> io::Result<()> {
+    let confinement: Option<Confinement> = message::read(&mut message, u32::MAX)?;
+    confinement.ok_or_else(message::malformed)?.bind_self().map_err(io::Error::other)
 }
 
 fn exec(command: &mut Command) -> io::Error {

@@ -80,9 +80,9 @@ pub(super) fn is_childless() -> bool {
 /// The agent and all its descendants.
 #[derive(Debug)]
 pub(super) struct ProcessTree {
-    agent: Pid,
+    pub(super) agent: Pid,
     /// How the agent ended. From then on its process id may be reused.
-    exit: Option<Exit>,
+    pub(super) exit: Option<Exit>,
     /// How many other processes ended.
     pub(super) others: u64,
 }
@@ -90,14 +90,6 @@ pub(super) struct ProcessTree {
 impl ProcessTree {
     pub(super) fn of(agent: Pid) -> Self {
         ProcessTree { agent, exit: None, others: 0 }
-    }
-
-    pub(super) fn agent(&self) -> Pid {
-        self.agent
-    }
-
-    pub(super) fn exit(&self) -> Option<Exit> {
-        self.exit
     }
 
     /// Reaps zombies; whether a process is left alive.

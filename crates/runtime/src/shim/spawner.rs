@@ -16,7 +16,6 @@ use crate::world::{
 };
 use shim_process::{IdleShim, Request};
 
-/// The maximum number of idle shims.
 const MOST_IDLE: usize = 8;
 
 impl World {
@@ -53,20 +52,21 @@ impl OsSpawner {
 impl Spawner for OsSpawner {
     fn spawn(&self, job: Job) -> io::Result<Running> {
         let program = self.shim.clone().map_or_else(this_program, Ok)?;
-        let (reports, received) = channel();
+        let (finished, received) = channel();
         let (signals, to_send) = channel();
         let (started, start) = channel();
         let idle = self.idle.0.take(&job);
-        let request = Request { job, signals: to_send, reports, started };
+        let request = Request { job, signals: to_send, finished, started };
         let unsent = match idle {
-            Some(idle) => idle.run(request),
+            // It may have died meanwhile.
+            Some(idle) => idle.requests.send(request).err().map(|unsent| unsent.0),
             None => Some(request),
         };
         if let Some(request) = unsent {
             shim_process::start(program, request, self.idle.0.clone())?;
         }
         let id = start.recv().map_err(io::Error::other)??;
-        Ok(Running { id, reports: received, signals })
+        Ok(Running { id, finished: received, signals })
     }
 
     fn look_up(&self, job: &Job) -> Result<(), NeverStarted> {
@@ -121,7 +121,7 @@ impl Default for IdleShimsGuard {
 impl Drop for IdleShimsGuard {
     fn drop(&mut self) {
         let idle = self.0.lock().take().unwrap_or_default();
-        let ending: Vec<_> = idle.into_iter().map(IdleShim::end).collect();
+        let ending: Vec<_> = idle.into_iter().map(|shim| shim.gone).collect();
         for gone in ending {
             // Nothing is sent: the channel closes.
             let _ = gone.recv();

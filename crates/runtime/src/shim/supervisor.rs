@@ -2,24 +2,22 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::ioctl_fionbio;
 use rustix::process::Signal as Unix;
 
-use super::child::{self, Launch, Launched};
+use super::child::{self, Launch};
 use super::process_tree::{ProcessTree, Wake};
-use super::{never_started, protocol, report};
+use super::{never_started, protocol};
 use autoloop_core::config::Leftovers;
 
-use crate::process::pipes::{Drain, Feed, set_nonblocking};
+use crate::process::pipes::{self, Drain, Feed};
 use crate::process::{Capture, Spooling};
 use crate::procfs;
 use crate::world::{
-    Cause, Clock, Ending, Exit, Finished, Job, NeverStarted, Obstacle, Orphans, Report, Signal,
-    SystemClock,
+    Cause, Clock, Ending, Exit, Finished, Job, NeverStarted, Orphans, Signal, SystemClock,
 };
 
 /// How long processes are killed repeatedly.
@@ -30,23 +28,12 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const DRAIN: Duration = Duration::from_millis(300);
 const BUFFER: usize = 64 * 1024;
 
-/// Times count from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Running,
-    Ending { kill_at: Duration },
-    Killing { give_up_at: Duration },
-    Draining { until: Duration },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
-    Wake,
-    Control,
-    Launch,
-    Stdin,
-    Stdout,
-    Stderr,
+    Ending,
+    Killing,
+    Draining,
 }
 
 pub(super) struct Supervisor<'a> {
@@ -62,6 +49,8 @@ pub(super) struct Supervisor<'a> {
     stderr: Drain,
     processes: ProcessTree,
     phase: Phase,
+    /// When the phase is over at the latest, from the start.
+    until: Option<Duration>,
     cause: Cause,
     requests: u32,
     elapsed: Option<Duration>,
@@ -86,29 +75,29 @@ impl<'a> Supervisor<'a> {
         let out = spool(job.spool.as_ref().map(|spool| &spool.stdout))?;
         let err = spool(job.spool.as_ref().map(|spool| &spool.stderr))?;
         let clock = SystemClock::default();
-        let started = child::start(job)?;
+        let (mut child, launch) = child::start(job)?;
         // From here on there is a process: any failure ends the shim, and the process with it.
         let about_us = |error: io::Error| {
             never_started(&error, format!("cannot supervise a process: {error}"))
         };
-        let agent = procfs::pid(started.id).ok_or_else(|| about_us(io::Error::other("no id")))?;
-        set_nonblocking(control).map_err(about_us)?;
-        let stdout =
-            Capture::new(job.limits.kept, out).looking_for(&job.look_for).decoding(job.stream);
-        let stdout = stdout.reading(job.reading);
+        let agent = procfs::pid(child.id()).ok_or_else(|| about_us(io::Error::other("no id")))?;
+        ioctl_fionbio(control, true).map_err(|errno| about_us(errno.into()))?;
+        let stdout = Capture::new(job.limits.kept, out);
+        let stdout = stdout.looking_for(&job.look_for).reading(job.stream, job.reading);
         let stderr = Capture::new(job.limits.kept, err);
         Ok(Supervisor {
             job,
             clock,
             wake,
             control: Some(control),
-            launch: started.launch,
+            launch,
             launched: None,
-            stdin: Feed::new(started.stdin, &job.stdin).map_err(about_us)?,
-            stdout: Drain::new(started.stdout, stdout).map_err(about_us)?,
-            stderr: Drain::new(started.stderr, stderr).map_err(about_us)?,
+            stdin: Feed::new(child.stdin.take(), &job.stdin).map_err(about_us)?,
+            stdout: Drain::new(child.stdout.take(), stdout).map_err(about_us)?,
+            stderr: Drain::new(child.stderr.take(), stderr).map_err(about_us)?,
             processes: ProcessTree::of(agent),
             phase: Phase::Running,
+            until: job.limits.deadline,
             cause: Cause::Itself,
             requests: 0,
             elapsed: None,
@@ -120,9 +109,8 @@ impl<'a> Supervisor<'a> {
     pub(super) fn run(mut self) -> io::Result<Finished> {
         let mut buffer = vec![0; BUFFER];
         while !self.advance()? {
-            for source in self.wait()? {
-                self.handle(source, &mut buffer)?;
-            }
+            self.wait()?;
+            self.serve(&mut buffer)?;
         }
         Ok(self.finish())
     }
@@ -131,36 +119,35 @@ impl<'a> Supervisor<'a> {
     fn advance(&mut self) -> io::Result<bool> {
         let now = self.clock.elapsed();
         let any_alive = self.processes.reap()?;
-        if self.processes.exit().is_some() && self.elapsed.is_none() {
-            self.note_exit(now, any_alive)?;
+        if self.processes.exit.is_some() && self.elapsed.is_none() {
+            self.note_exit(now, any_alive);
         }
         match self.phase {
-            Phase::Running if self.job.limits.deadline.is_some_and(|deadline| deadline <= now) => {
+            Phase::Ending | Phase::Killing if !any_alive => self.drain(now),
+            Phase::Killing if !self.is_over(now) => self.processes.signal(Unix::KILL),
+            _ if !self.is_over(now) => {}
+            Phase::Running => {
                 self.set_cause(Cause::Deadline);
                 self.end(now);
             }
-            Phase::Running => {}
-            Phase::Ending { .. } | Phase::Killing { .. } if !any_alive => self.drain(now),
-            Phase::Ending { kill_at } if kill_at <= now => self.kill(now),
-            Phase::Ending { .. } => {}
-            Phase::Killing { give_up_at } if give_up_at <= now => {
+            Phase::Ending => self.kill(now),
+            Phase::Killing => {
                 self.orphans.survivors = self.processes.members();
                 self.drain(now);
             }
-            Phase::Killing { .. } => self.processes.signal(Unix::KILL),
-            Phase::Draining { .. } => {}
+            Phase::Draining => {}
         }
-        Ok(match self.phase {
-            Phase::Draining { until } => {
-                until <= now || (self.stdout.pipe().is_none() && self.stderr.pipe().is_none())
-            }
-            _ => false,
-        })
+        let are_closed = self.stdout.pipe.is_none() && self.stderr.pipe.is_none();
+        Ok(self.phase == Phase::Draining && (are_closed || self.is_over(now)))
     }
 
-    fn note_exit(&mut self, now: Duration, any_alive: bool) -> io::Result<()> {
+    fn is_over(&self, now: Duration) -> bool {
+        self.until.is_some_and(|until| until <= now)
+    }
+
+    fn note_exit(&mut self, now: Duration, any_alive: bool) {
         self.elapsed = Some(now);
-        self.read_launch()?;
+        self.read_launch();
         if self.phase == Phase::Running {
             self.died_before = self.processes.others;
         }
@@ -168,8 +155,7 @@ impl<'a> Supervisor<'a> {
             (Phase::Running, Leftovers::Kill) if any_alive => {
                 self.processes.signal(Unix::TERM);
                 let limits = &self.job.limits;
-                let grace = limits.orphan_grace.min(limits.grace);
-                self.phase = Phase::Ending { kill_at: now.saturating_add(grace) };
+                self.enter(Phase::Ending, now, limits.orphan_grace.min(limits.grace));
             }
             (Phase::Running, Leftovers::Kill) => {
                 if cfg!(not(target_os = "linux")) {
@@ -184,14 +170,12 @@ impl<'a> Supervisor<'a> {
                 self.drain(now);
             }
             (Phase::Running, Leftovers::Keep) => self.drain(now),
-            (Phase::Ending { kill_at }, _) if any_alive => {
+            (Phase::Ending, _) if any_alive => {
                 self.processes.signal(Unix::TERM);
-                let kill_at = kill_at.min(now.saturating_add(self.job.limits.orphan_grace));
-                self.phase = Phase::Ending { kill_at };
+                self.hasten(now, self.job.limits.orphan_grace);
             }
             _ => {}
         }
-        Ok(())
     }
 
     fn set_cause(&mut self, cause: Cause) {
@@ -199,19 +183,30 @@ impl<'a> Supervisor<'a> {
         self.died_before = self.processes.others;
     }
 
+    fn enter(&mut self, phase: Phase, now: Duration, time: Duration) {
+        self.phase = phase;
+        self.until = Some(now.saturating_add(time));
+    }
+
+    /// Ends the phase sooner.
+    fn hasten(&mut self, now: Duration, time: Duration) {
+        let until = now.saturating_add(time);
+        self.until = Some(self.until.map_or(until, |earlier| earlier.min(until)));
+    }
+
     fn end(&mut self, now: Duration) {
         self.processes.signal(Unix::TERM);
-        self.phase = Phase::Ending { kill_at: now.saturating_add(self.job.limits.grace) };
+        self.enter(Phase::Ending, now, self.job.limits.grace);
     }
 
     fn kill(&mut self, now: Duration) {
         self.processes.signal(Unix::KILL);
-        self.phase = Phase::Killing { give_up_at: now + GIVE_UP };
+        self.enter(Phase::Killing, now, GIVE_UP);
     }
 
     fn drain(&mut self, now: Duration) {
         let time = if self.control.is_some() { DRAIN } else { Duration::ZERO };
-        self.phase = Phase::Draining { until: now + time };
+        self.enter(Phase::Draining, now, time);
     }
 
     fn request_end(&mut self, signal: Signal) {
@@ -226,9 +221,9 @@ impl<'a> Supervisor<'a> {
                 }
             }
             // The sweep after the death of the harness sends another request, which changes nothing.
-            Phase::Ending { .. } if self.control.is_none() => {}
-            Phase::Ending { .. } if signal == Signal::Kill || self.requests > 1 => self.kill(now),
-            Phase::Ending { .. } | Phase::Killing { .. } | Phase::Draining { .. } => {}
+            Phase::Ending if self.control.is_none() => {}
+            Phase::Ending if signal == Signal::Kill || self.requests > 1 => self.kill(now),
+            Phase::Ending | Phase::Killing | Phase::Draining => {}
         }
     }
 
@@ -238,76 +233,44 @@ impl<'a> Supervisor<'a> {
             self.set_cause(Cause::Interrupt);
             self.end(now);
         }
-        if let Phase::Ending { kill_at } = self.phase {
-            let crash = now.saturating_add(self.job.limits.crash_grace);
-            self.phase = Phase::Ending { kill_at: kill_at.min(crash) };
+        if self.phase == Phase::Ending {
+            self.hasten(now, self.job.limits.crash_grace);
         }
     }
 
-    /// Waits until a source is ready or the time of the phase is over.
-    fn wait(&self) -> io::Result<Vec<Source>> {
-        let now = self.clock.elapsed();
-        let until = match self.phase {
-            Phase::Running => self.job.limits.deadline,
-            Phase::Ending { kill_at } => Some(kill_at),
-            Phase::Killing { give_up_at } => Some(give_up_at.min(now + LOOK_AGAIN)),
-            Phase::Draining { until } => Some(until),
+    /// Waits until a pipe is ready or the time of the phase is over.
+    fn wait(&self) -> io::Result<()> {
+        let left = self.until.map(|until| until.saturating_sub(self.clock.elapsed()));
+        let left = match self.phase {
+            Phase::Killing => left.map(|left| left.min(LOOK_AGAIN)),
+            _ => left,
         };
-        let timeout = until
-            .map(|until| Timespec::try_from(until.saturating_sub(now)).map_err(io::Error::other))
-            .transpose()?;
-        let sources = self.sources();
-        let mut polled: Vec<PollFd<'_>> = sources
-            .iter()
-            .map(|(_, pipe, flags)| PollFd::from_borrowed_fd(*pipe, *flags))
-            .collect();
-        match poll(&mut polled, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let ready = sources.iter().zip(&polled).filter(|(_, polled)| !polled.revents().is_empty());
-        Ok(ready.map(|((source, ..), _)| *source).collect())
+        let outputs = [&self.stdout.pipe, &self.stderr.pipe].into_iter().flatten();
+        let mut polled: Vec<_> = outputs.map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
+        polled.push(PollFd::new(&self.wake.pipe, PollFlags::IN));
+        polled.extend(self.control.map(|pipe| PollFd::new(pipe, PollFlags::IN)));
+        polled.extend(self.launch.errors.iter().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
+        polled.extend(self.stdin.pipe.iter().map(|pipe| PollFd::new(pipe, PollFlags::OUT)));
+        pipes::poll(&mut polled, left)
     }
 
-    fn sources(&self) -> Vec<(Source, BorrowedFd<'_>, PollFlags)> {
-        fn of<T: AsFd>(
-            source: Source,
-            pipe: Option<&T>,
-            flags: PollFlags,
-        ) -> Option<(Source, BorrowedFd<'_>, PollFlags)> {
-            pipe.map(|pipe| (source, pipe.as_fd(), flags))
+    /// Reads and writes what is possible now: no pipe blocks.
+    fn serve(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+        self.wake.drain(buffer);
+        if self.wake.take_harness_death() {
+            self.harness_died();
         }
-        let sources = [
-            of(Source::Wake, Some(&self.wake.pipe), PollFlags::IN),
-            of(Source::Control, self.control, PollFlags::IN),
-            of(Source::Launch, self.launch.pipe(), PollFlags::IN),
-            of(Source::Stdin, self.stdin.pipe(), PollFlags::OUT),
-            of(Source::Stdout, self.stdout.pipe(), PollFlags::IN),
-            of(Source::Stderr, self.stderr.pipe(), PollFlags::IN),
-        ];
-        sources.into_iter().flatten().collect()
-    }
-
-    fn handle(&mut self, source: Source, buffer: &mut [u8]) -> io::Result<()> {
-        match source {
-            Source::Wake => {
-                self.wake.drain(buffer);
-                if self.wake.take_harness_death() {
-                    self.harness_died();
-                }
-                if self.wake.take_request() {
-                    // The sweep of the next harness sends a request too, once ours has died. The control pipe has
-                    // closed by then, so it is read first: the request of a sweep is not one of a user.
-                    self.read_control(buffer)?;
-                    self.request_end(Signal::Terminate);
-                }
-            }
-            Source::Control => self.read_control(buffer)?,
-            Source::Launch => self.read_launch()?,
-            Source::Stdin => self.stdin.write(),
-            Source::Stdout => self.stdout.read(buffer),
-            Source::Stderr => self.stderr.read(buffer),
+        let is_requested = self.wake.take_request();
+        self.read_control(buffer)?;
+        // The sweep of the next harness sends a request too, once ours has died. The control pipe has closed by
+        // then, so it is read first: the request of a sweep is not one of a user.
+        if is_requested {
+            self.request_end(Signal::Terminate);
         }
+        self.read_launch();
+        self.stdin.write();
+        self.stdout.read(buffer);
+        self.stderr.read(buffer);
         Ok(())
     }
 
@@ -330,39 +293,29 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    fn read_launch(&mut self) -> io::Result<()> {
-        if self.launched.is_some() {
-            return Ok(());
+    fn read_launch(&mut self) {
+        if self.launched.is_none() {
+            self.launched = self.launch.read(self.job);
         }
-        match self.launch.read(self.job) {
-            Launched::NotYet => {}
-            Launched::Running => {
-                self.launched = Some(Ok(()));
-                report(
-                    &Report::Started(procfs::id(self.processes.agent())),
-                    protocol::After::Stays,
-                )?;
-            }
-            Launched::Failed(why) => self.launched = Some(Err(why)),
-        }
-        Ok(())
     }
 
     fn finish(mut self) -> Finished {
         self.orphans.ended = self.processes.others - self.died_before;
-        let ending = match (self.launched, self.processes.exit()) {
+        let ending = match (self.launched, self.processes.exit) {
             (Some(Err(why)), _) => Ending::NeverStarted(why),
             (_, None) => Ending::Lost(format!(
                 "process {} could not be killed within {} seconds",
-                procfs::id(self.processes.agent()),
+                procfs::id(self.processes.agent),
                 GIVE_UP.as_secs()
             )),
             // The second stage failed before it could report.
-            (None, Some(Exit::Code(_))) => Ending::NeverStarted(NeverStarted {
-                errno: 0,
-                message: "cannot become the agent: /proc cannot be used".to_owned(),
-                obstacle: Obstacle::Surroundings,
-            }),
+            (None, Some(Exit::Code(_))) => {
+                let message = "cannot become the agent: /proc cannot be used";
+                Ending::NeverStarted(NeverStarted {
+                    message: message.to_owned(),
+                    ..Default::default()
+                })
+            }
             (_, Some(exit)) => Ending::Exited(exit),
         };
         let answer = self.stdout.capture.take_answer();

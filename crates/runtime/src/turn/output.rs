@@ -4,8 +4,6 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use autoloop_core::record::Hole;
-
 use crate::files::{self, Links};
 use crate::journal::Spooled;
 use crate::world::{Disk, DiskFile, Ending, FileKind, FileStat, Finished, Output, Spool, World};
@@ -31,7 +29,7 @@ pub(super) fn spooled(
         None => Text::Memory(output.text().into_bytes()),
     };
     let text = Arc::new(text);
-    Some(Spooled { hole: Hole::Output, path: spool.stdout.clone(), text })
+    Some(Spooled { path: spool.stdout.clone(), text })
 }
 
 /// The file with an output that memory has only in part, if it contains exactly that output.

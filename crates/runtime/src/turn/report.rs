@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use autoloop_core::agents::Outcome;
+use autoloop_core::plan::BackendPlan;
 use autoloop_core::prompt::slot::CAP;
 use autoloop_core::record::BackendUsage;
 use autoloop_core::text::Shortened;
@@ -38,8 +39,12 @@ pub(crate) fn said(finished: &Finished) -> String {
 }
 
 /// The usage, where the agent reports it.
-pub(crate) fn usage(finished: &Finished) -> Option<BackendUsage> {
-    finished.answer.as_ref()?.usage.map(BackendUsage::from)
+pub(crate) fn usage(
+    finished: &Finished,
+    backend: &BackendPlan,
+    role: &str,
+) -> Option<BackendUsage> {
+    BackendUsage::of_answer(finished.answer.as_ref()?, backend.model.as_deref(), role)
 }
 
 pub(crate) fn tail(text: &str) -> String {

@@ -1,6 +1,5 @@
-//! A process to start, its reports, and how it ended.
+//! A process to start, and how it ended.
 
-use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender};
@@ -12,7 +11,6 @@ use autoloop_core::text::Shortened;
 use autoloop_core::verdict::Verdict;
 use serde::{Deserialize, Serialize};
 
-use super::Confinement;
 use crate::message::bytes;
 
 /// A process to start, and how it is supervised.
@@ -25,7 +23,6 @@ pub struct Job {
     pub args: Vec<OsString>,
     /// Variables set on top of the inherited environment.
     pub env: Vec<(OsString, OsString)>,
-    /// Variables removed from the inherited environment.
     pub env_removed: Vec<OsString>,
     /// The directory to start in; `None` is the current one.
     #[serde(with = "bytes")]
@@ -40,7 +37,6 @@ pub struct Job {
     #[serde(with = "bytes")]
     pub notes: Option<PathBuf>,
     pub limits: Limits,
-    /// The files for its output.
     pub spool: Option<Spool>,
     /// The format of its standard output.
     pub stream: Stream,
@@ -50,6 +46,46 @@ pub struct Job {
     pub reading: Reading,
     pub leftovers: Leftovers,
     pub confinement: Option<Confinement>,
+}
+
+/// The bounds of a process: where it may write, and in which view of the project.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confinement {
+    pub rules: Rules,
+    /// The view that stands in the place of the project.
+    pub overlay: Option<Overlay>,
+    /// With such a view: files and directories that are for reading only, wherever else it may write.
+    #[serde(with = "bytes")]
+    pub sealed: Vec<PathBuf>,
+}
+
+/// Where a reviewer may write. It may read everything that its user may.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rules {
+    /// Files that may be written in place.
+    #[serde(with = "bytes")]
+    pub files: Vec<PathBuf>,
+    /// Directories in which files may be made, written and deleted, but nothing else.
+    #[serde(with = "bytes")]
+    pub directories: Vec<PathBuf>,
+    /// Directories in which anything may be done: a private one for temporary files, and those in
+    /// which the agent keeps its own state. These may be links; the others may not.
+    #[serde(with = "bytes")]
+    pub free: Vec<PathBuf>,
+}
+
+/// A view of a project that can be written without changing it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overlay {
+    /// The project, without links in its path.
+    #[serde(with = "bytes")]
+    pub project: PathBuf,
+    /// What is written goes here.
+    #[serde(with = "bytes")]
+    pub upper: PathBuf,
+    /// The kernel works here. On the same file system.
+    #[serde(with = "bytes")]
+    pub work: PathBuf,
 }
 
 /// How long the processes of a harness that has died may take to end, unless a job says otherwise.
@@ -109,18 +145,10 @@ pub enum Reading {
 pub struct Running {
     /// The id of the process that supervises the job, for messages.
     pub id: u32,
-    /// `Finished` is always the last one.
-    pub reports: Receiver<Report>,
+    /// Gets one value, when nothing that the job had started runs any more, unless the value says so.
+    pub finished: Receiver<Finished>,
     /// Sending after the end has no effect.
     pub signals: Sender<Signal>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Report {
-    /// The program runs, under this process id.
-    Started(u32),
-    /// Nothing that the job had started runs any more, unless the report says so.
-    Finished(Box<Finished>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,8 +172,7 @@ pub enum Ending {
     Lost(String),
 }
 
-/// Why a program could not be started.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct NeverStarted {
     /// The number of the system's error; 0 where there is none.
@@ -163,7 +190,6 @@ pub enum Obstacle {
     Surroundings,
 }
 
-/// What ended a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {
     #[default]
@@ -173,7 +199,6 @@ pub enum Cause {
     Interrupt,
 }
 
-/// The final report of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finished {
     pub ending: Ending,
@@ -238,7 +263,6 @@ pub struct Output {
     /// The end, as far as it is not in `head`.
     #[serde(with = "bytes")]
     pub tail: Vec<u8>,
-    /// Its length.
     pub bytes: u64,
     /// How many bytes are in the spool file. Less than `bytes` when the file's limit was reached or
     /// the disk was full.
@@ -250,59 +274,49 @@ pub struct Output {
 impl Output {
     pub fn whole(bytes: impl Into<Vec<u8>>) -> Self {
         let head = bytes.into();
-        Output { bytes: length(&head), head, ..Output::default() }
+        Output { bytes: head.len() as u64, head, ..Output::default() }
     }
 
     /// How many bytes between `head` and `tail` are missing.
     pub fn left_out(&self) -> u64 {
-        self.bytes.saturating_sub(length(&self.head) + length(&self.tail))
+        self.bytes.saturating_sub((self.head.len() + self.tail.len()) as u64)
     }
 
     /// The output as text. What is not UTF-8 becomes replacement characters, and where the middle
     /// is missing a line says how much.
     pub fn text(&self) -> String {
-        let missing = self.left_out();
-        if missing == 0 {
-            return String::from_utf8_lossy(&[&self.head[..], &self.tail].concat()).into_owned();
-        }
-        let (head, tail) = self.ends();
-        format!("{head}\n[... {missing} bytes left out ...]\n{tail}")
-    }
-
-    /// The output as text in one part, or in two with a gap between them.
-    pub fn parts(&self) -> Shortened {
-        match self.left_out() {
-            0 => Shortened { head: self.text(), ..Shortened::default() },
-            left_out => {
-                let (head, tail) = self.ends();
-                Shortened { head: head.into_owned(), tail: tail.into_owned(), left_out }
+        match self.parts() {
+            Shortened { head, left_out: 0, .. } => head,
+            Shortened { head, tail, left_out } => {
+                format!("{head}\n[... {left_out} bytes left out ...]\n{tail}")
             }
         }
     }
 
-    fn ends(&self) -> (Cow<'_, str>, Cow<'_, str>) {
-        let head = String::from_utf8_lossy(without_split_end(&self.head));
-        let tail = String::from_utf8_lossy(without_split_start(&self.tail));
-        (head, tail)
+    /// The output as text in one part, or in two with a gap between them.
+    pub fn parts(&self) -> Shortened {
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        match self.left_out() {
+            0 => Shortened {
+                head: text(&[&self.head[..], &self.tail].concat()),
+                ..Shortened::default()
+            },
+            left_out => Shortened {
+                head: text(without_split_end(&self.head)),
+                tail: text(without_split_start(&self.tail)),
+                left_out,
+            },
+        }
     }
-}
-
-fn length(bytes: &[u8]) -> u64 {
-    bytes.len() as u64
 }
 
 /// Without the first bytes of a character whose other bytes were left out.
 fn without_split_end(bytes: &[u8]) -> &[u8] {
-    match bytes.utf8_chunks().last() {
-        Some(last) if last.invalid().len() < 4 && is_start_of_character(last.invalid()) => {
-            &bytes[..bytes.len() - last.invalid().len()]
-        }
+    let invalid = bytes.utf8_chunks().last().map_or(&[][..], |last| last.invalid());
+    match std::str::from_utf8(invalid) {
+        Err(error) if error.error_len().is_none() => &bytes[..bytes.len() - invalid.len()],
         _ => bytes,
     }
-}
-
-fn is_start_of_character(bytes: &[u8]) -> bool {
-    std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }
 
 /// Without the last bytes of a character whose first bytes were left out.

@@ -9,9 +9,9 @@
     reason = "the key of the user is a real file outside of every project"
 )]
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -19,14 +19,13 @@ use autoloop_core::provenance::RunKey;
 use rustix::fs::OFlags;
 
 use super::Entropy;
+use crate::private_files;
 
-/// How many bytes a key has.
 const LENGTH: usize = 32;
 
 /// A keyed digest, cut to 128 bits.
 pub type KeyedDigest = u128;
 
-/// A key.
 #[derive(Clone, Copy)]
 pub struct Key([u8; LENGTH]);
 
@@ -76,7 +75,6 @@ impl Secret {
         Some(dir.join("autoloop/key"))
     }
 
-    /// Where the key is kept.
     pub fn place(&self) -> Option<&Path> {
         self.place.as_deref()
     }
@@ -113,11 +111,11 @@ fn read(place: &Path) -> Option<Key> {
 /// there and is no key is replaced.
 fn make(place: &Path, entropy: &dyn Entropy) -> io::Result<()> {
     let dir = place.parent().unwrap_or(place);
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    private_files::create_dirs(dir)?;
     let mut key = [0; LENGTH];
     entropy.fill(&mut key);
     let own = dir.join(format!("key.{:016x}", entropy.number()));
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&own)?;
+    let mut file = private_files::create_file(&own, private_files::Use::Data)?;
     let written = file.write_all(&key).and_then(|()| file.sync_all());
     let placed = written.and_then(|()| match fs::hard_link(&own, place) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => match read(place) {

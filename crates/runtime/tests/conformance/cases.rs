@@ -220,7 +220,7 @@ pub(super) fn unknown_topics_are_kept(journal: &dyn Journal) {
 pub(super) fn unknown_keys_are_kept(journal: &dyn Journal) {
     let extra = vec![
         ("mood".to_owned(), Value::List(vec![Value::Null, Value::Flag(true)])),
-        ("deep".to_owned(), Value::Object(vec![("run".to_owned(), Value::from("x"))])),
+        ("deep".to_owned(), Value::Object(vec![("run".to_owned(), Value::Text("x".to_owned()))])),
     ];
     let record = Record { extra, ts: Some("yesterday".into()), ..said("p") };
     journal.append(&[record.clone().into()], Append::default()).unwrap();
@@ -264,12 +264,12 @@ pub(super) fn cached_records_are_read_like_others(journal: &dyn Journal) {
 }
 
 pub(super) fn a_spooled_text_follows_that_of_the_record(journal: &dyn Journal) {
-    put_spooled(journal, finished("so far: "), spool(b"\"x\"\n", Hole::Output));
+    put_spooled(journal, finished("so far: "), spool(b"\"x\"\n"));
     assert_eq!(all(journal), [finished("so far: \"x\"\n")]);
 }
 
 pub(super) fn a_payload_can_be_spooled(journal: &dyn Journal) {
-    put_spooled(journal, said("a"), spool(b"\tb\\", Hole::Payload));
+    put_spooled(journal, said("a"), spool(b"\tb\\"));
     assert_eq!(all(journal), [said("a\tb\\")]);
 }
 
@@ -302,15 +302,14 @@ pub(super) fn a_character_across_two_pieces_of_a_spool_is_whole(journal: &dyn Jo
         text.extend_from_slice(character);
         text.extend_from_slice(b"end");
         let before = journal.head().unwrap();
-        put_spooled(journal, finished(""), spool(&text, Hole::Output));
+        put_spooled(journal, finished(""), spool(&text));
         let (records, _) = read_from(journal, before);
         assert!(output(&records[0]) == String::from_utf8_lossy(&text), "{character:?} at -{at}");
     }
 }
 
 pub(super) fn spooled_records_are_adjacent_to_their_neighbours(journal: &dyn Journal) {
-    let spooled =
-        |text: &[u8]| NewRecord { record: finished("-"), spooled: Some(spool(text, Hole::Output)) };
+    let spooled = |text: &[u8]| NewRecord { record: finished("-"), spooled: Some(spool(text)) };
     let append = [said("a").into(), spooled(b"1"), spooled(b"2"), said("b").into()];
     journal.append(&append, Append::default()).unwrap();
     assert_eq!(all(journal), [said("a"), finished("-1"), finished("-2"), said("b")]);
@@ -319,7 +318,7 @@ pub(super) fn spooled_records_are_adjacent_to_their_neighbours(journal: &dyn Jou
 pub(super) fn a_spool_that_cannot_be_read_is_refused_by_name(journal: &dyn Journal) {
     put(journal, &["before"]);
     let faults = Faults::none().fail_call(Op::Read, 1, 5);
-    let broken = spool_with(b"text", faults, Hole::Output);
+    let broken = spool_with(b"text", faults);
     let append = [said("a").into(), NewRecord { record: finished(""), spooled: Some(broken) }];
     let error = journal.append(&append, Append::default()).unwrap_err();
     assert!(
@@ -331,15 +330,10 @@ pub(super) fn a_spool_that_cannot_be_read_is_refused_by_name(journal: &dyn Journ
 }
 
 pub(super) fn a_spool_for_a_text_that_the_record_has_not_is_refused(journal: &dyn Journal) {
-    for (record, hole) in [
-        (said("a"), Hole::Output),
-        (finished(""), Hole::Payload),
-        (Record { body: Body::System(Object::new()), ..said("") }, Hole::Output),
-    ] {
-        let new = NewRecord { record, spooled: Some(spool(b"text", hole)) };
-        let error = journal.append(&[new], Append::default()).unwrap_err();
-        assert!(matches!(error, AppendError::Spool { .. }), "{error:?}");
-    }
+    let record = Record { body: Body::System(Object::new()), ..said("") };
+    let new = NewRecord { record, spooled: Some(spool(b"text")) };
+    let error = journal.append(&[new], Append::default()).unwrap_err();
+    assert!(matches!(error, AppendError::Spool { .. }), "{error:?}");
     put(journal, &["after"]);
     assert_eq!(payloads(journal), ["after"]);
 }

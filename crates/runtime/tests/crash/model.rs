@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use autoloop_core::record::{
-    Body, Event, Hole, JournalRepaired, Object, Record, Value, pieces, print,
-};
+use autoloop_core::record::{Body, Event, JournalRepaired, Object, Record, Value, pieces, print};
 use autoloop_core::topic::Topic;
 use autoloop_runtime::journal::{
     Append, AppendError, Durability, FileJournal, FileSettings, Journal, NewRecord, Position,
@@ -55,18 +53,14 @@ pub(crate) fn spooled(text: &[u8]) -> NewRecord {
     let disk = new_disk();
     disk.set_contents("/spool", text);
     let file = disk.open(Path::new("/spool"), Access::Read).unwrap();
-    let fields = vec![("output".to_owned(), Value::from(""))];
+    let fields = vec![("output".to_owned(), Value::Text("".to_owned()))];
     NewRecord {
         record: Record {
             topic: Topic::new("backend.finish"),
             body: Body::System(fields),
             ..said("")
         },
-        spooled: Some(Spooled {
-            hole: Hole::Output,
-            path: PathBuf::from("/spool"),
-            text: Arc::from(file),
-        }),
+        spooled: Some(Spooled { path: PathBuf::from("/spool"), text: Arc::from(file) }),
     }
 }
 

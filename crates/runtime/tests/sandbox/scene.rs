@@ -10,7 +10,8 @@ use std::process::Command;
 use autoloop_core::config::Sandbox;
 use autoloop_core::permissions::AllowList;
 use autoloop_runtime::sandbox::{
-    BackupStore, Enforcement, Reach, ReviewChanges, Scope, Snapshot, Support, Violation, probe,
+    Attribution, BackupStore, Enforcement, ReviewChanges, Scope, Snapshot, Support, Violation,
+    probe,
 };
 use autoloop_runtime::world::{Confinement, Rules};
 use tempfile::TempDir;
@@ -168,7 +169,7 @@ impl Scene {
         })
         .join()
         .unwrap();
-        let (restored, _) = snapshot.compare_and_restore(Reach::Everywhere).unwrap();
+        let (restored, _) = snapshot.compare_and_restore(Attribution::Repository).unwrap();
         Outcome {
             base: self.base().display().to_string(),
             succeeded: output.status.success(),

@@ -277,7 +277,7 @@ impl<'a> Agent<'a> {
         if topic.ends_with(JOINED) || dice.chance(1, 4) {
             return heading.agent(Topic::new(topic), "by hand");
         }
-        let field = |name: &str, text: &str| (name.to_owned(), Value::from(text));
+        let field = |name: &str, text: &str| (name.to_owned(), Value::Text(text.to_owned()));
         let fields: Object = vec![
             field("reason", "completion_event"),
             field("exit_code", "0"),

@@ -27,8 +27,10 @@ pub(crate) fn record(run: &str, topic: &str, body: Body) -> Record {
 }
 
 pub(crate) fn system(run: &str, topic: &str, fields: &[(&str, &str)]) -> Record {
-    let fields =
-        fields.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value))).collect();
+    let fields = fields
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), Value::Text((*value).to_owned())))
+        .collect();
     record(run, topic, Body::System(fields))
 }
 

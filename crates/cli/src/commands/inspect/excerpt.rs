@@ -1,5 +1,6 @@
 //! Long texts of records: found in one pass, printed in bounded memory.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
@@ -10,12 +11,11 @@ use autoloop_core::record::{Extract, Glance, Piece};
 use autoloop_runtime::journal::{Journal, Line, Position, ReadError};
 use serde::{Serialize, Serializer};
 
-use super::note;
 use crate::failure::Failure;
 use crate::terminal;
 
 /// Visits every record of a journal, with its place.
-pub(in crate::commands) fn for_each_record(
+pub(crate) fn for_each_record(
     journal: &dyn Journal,
     mut visit: impl FnMut(&Glance<'_>, Place<'_>),
 ) -> Result<(), Failure> {
@@ -32,14 +32,14 @@ pub(in crate::commands) fn for_each_record(
 
 /// The place of a record that is being visited.
 #[derive(Clone, Copy)]
-pub(in crate::commands) struct Place<'l> {
+pub(crate) struct Place<'l> {
     line: &'l Line<'l>,
     piece: &'l Piece<'l>,
 }
 
 /// The place of a text.
 #[derive(Debug)]
-pub(in crate::commands) enum Found {
+pub(crate) enum Found {
     /// In the record at these bytes of the journal.
     At(Range<u64>),
     /// In a giant record in the same line as a torn one: only its beginning and its end are known.
@@ -47,8 +47,8 @@ pub(in crate::commands) enum Found {
 }
 
 impl Place<'_> {
-    /// Keeps the place of the record. `text` is what the record says of the wanted text.
-    pub(in crate::commands) fn keep(self, text: Option<&str>) -> Found {
+    /// Keeps the place of the record. `text` reads the known part of the wanted text.
+    pub(crate) fn keep<'t>(self, text: impl FnOnce() -> Option<Cow<'t, str>>) -> Found {
         let Place { line, piece } = self;
         let begin = line.offset() + piece.at as u64;
         if line.is_whole() {
@@ -56,7 +56,7 @@ impl Place<'_> {
         }
         match line.pieces().first() {
             Some(first) if first.at == piece.at => Found::At(begin..line.offset() + line.length()),
-            _ => Found::Ends(text.unwrap_or_default().to_owned()),
+            _ => Found::Ends(text().unwrap_or_default().into_owned()),
         }
     }
 }
@@ -72,7 +72,7 @@ impl Found {
     }
 
     /// Shows the extracted text piece by piece.
-    pub(in crate::commands) fn show(
+    pub(crate) fn show(
         &self,
         journal: &dyn Journal,
         mut extract: Extract,
@@ -81,7 +81,7 @@ impl Found {
         let range = match self {
             Found::At(range) => range.clone(),
             Found::Ends(text) => {
-                note(
+                terminal::note(
                     "this record follows a torn one in the same line; the middle of its text is missing",
                 );
                 return Ok(show(text)?);
@@ -107,7 +107,7 @@ impl Found {
 }
 
 /// A text that is serialized piece by piece.
-pub(in crate::commands) struct LongText<'a> {
+pub(crate) struct LongText<'a> {
     found: &'a Found,
     journal: &'a dyn Journal,
     field: &'static str,
@@ -117,7 +117,7 @@ pub(in crate::commands) struct LongText<'a> {
 
 impl LongText<'_> {
     /// Fails if the text could not be read to its end.
-    pub(in crate::commands) fn finish(self) -> Result<(), Failure> {
+    pub(crate) fn finish(self) -> Result<(), Failure> {
         self.failure.into_inner().map_or(Ok(()), Err)
     }
 }
@@ -143,20 +143,20 @@ impl fmt::Display for LongText<'_> {
 }
 
 /// Standard output. Control characters are replaced where it is a terminal.
-pub(in crate::commands) struct Out {
+pub(crate) struct Out {
     out: BufWriter<StdoutLock<'static>>,
     to_terminal: bool,
     ended: bool,
 }
 
 impl Out {
-    pub(in crate::commands) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let stdout = io::stdout();
         let to_terminal = stdout.is_terminal();
         Out { out: BufWriter::with_capacity(64 * 1024, stdout.lock()), to_terminal, ended: true }
     }
 
-    pub(in crate::commands) fn text(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
         if let Some(last) = text.chars().next_back() {
             self.ended = last == '\n';
         }
@@ -166,18 +166,18 @@ impl Out {
         }
     }
 
-    pub(in crate::commands) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
+    pub(crate) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
         self.ended = false;
         write_json_line(value, &mut self.out)
     }
 
     /// Ends the line unless the text did.
-    pub(in crate::commands) fn end_line(&mut self) -> io::Result<()> {
+    pub(crate) fn end_line(&mut self) -> io::Result<()> {
         if self.ended { Ok(()) } else { self.text("\n") }
     }
 
     /// Flushes. On a terminal the last line is ended.
-    pub(in crate::commands) fn finish(mut self) -> Result<(), Failure> {
+    pub(crate) fn finish(mut self) -> Result<(), Failure> {
         if self.to_terminal {
             self.end_line()?;
         }

@@ -3,10 +3,10 @@
 use autoloop_core::format::{Format, NumberOrText, json_text};
 use autoloop_core::record::Extract;
 use autoloop_core::text::{fenced, tail};
-use autoloop_core::views::review::{Review, ReviewSearch, Violation};
+use autoloop_core::views::review::{Review, ReviewSearch};
 use autoloop_runtime::journal::Journal;
 use autoloop_runtime::world::World;
-use serde::Serialize;
+use serde_json::json;
 
 use super::Source;
 use super::excerpt::{Found, Out, for_each_record};
@@ -15,14 +15,14 @@ use crate::failure::Failure;
 /// Characters of the end of the output that are shown.
 const TAIL: usize = 2000;
 /// Maximum length of a recorded diff, in bytes.
-pub(in crate::commands) const LONGEST_DIFF: usize = 4 * 1024 * 1024;
+pub(crate) const LONGEST_DIFF: usize = 4 * 1024 * 1024;
 
 /// Show a metareview: its sandbox, its end and its changes.
 ///
 /// Shows its violations, the end of its output, and its changes of the loop's files as a diff.
 /// `autoloop review revert` reverts these.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     /// Iteration before which the review ran [default: the latest review]
     #[arg(value_name = "N")]
     iteration: Option<u64>,
@@ -50,14 +50,14 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
 }
 
 /// Finds a review of a run: the one before an iteration, or the latest.
-pub(in crate::commands) fn look_up(
+pub(crate) fn look_up(
     journal: &dyn Journal,
     run: &str,
     before: Option<u64>,
 ) -> Result<Review<Found>, Failure> {
     let mut search = ReviewSearch::new(run, before);
     for_each_record(journal, |record, place| {
-        search.apply(record, || place.keep(record.field("diff").as_deref()));
+        search.apply(record, || place.keep(|| record.field("diff")));
     })?;
     let others = search.others;
     search.found.ok_or_else(|| not_found(run, before, others))
@@ -81,13 +81,13 @@ fn not_found(run: &str, before: Option<u64>, others: Option<(u64, u64)>) -> Fail
 
 /// The part of a long text that is kept.
 #[derive(Clone, Copy)]
-pub(in crate::commands) enum Keep {
+pub(crate) enum Keep {
     Beginning(usize),
     End(usize),
 }
 
 /// A long text of a review; empty before its end.
-pub(in crate::commands) fn text_of(
+pub(crate) fn text_of(
     review: &Review<Found>,
     journal: &dyn Journal,
     field: &'static str,
@@ -150,41 +150,23 @@ fn terminal(review: &Review<Found>, output: &str, diff: &str) -> String {
     text
 }
 
-#[derive(Serialize)]
-struct Facts<'a> {
-    run: &'a str,
-    iteration: u64,
-    kind: &'a str,
-    command: &'a str,
-    enforcement: Option<&'a str>,
-    began: Option<&'a str>,
-    ended: Option<&'a str>,
-    exit_code: Option<NumberOrText<'a>>,
-    timed_out: Option<bool>,
-    reverted: Option<&'a str>,
-    violations: &'a [Violation],
-    more_violations: u64,
-    output_tail: &'a str,
-    diff: &'a str,
-}
-
 fn json(review: &Review<Found>, output: &str, diff: &str) -> String {
     let end = review.end.as_ref();
     let exit_code = end.map(|end| end.exit_code.to_string());
-    json_text(&Facts {
-        run: &review.run,
-        iteration: review.before,
-        kind: &review.kind,
-        command: &review.command,
-        enforcement: review.enforcement.as_deref(),
-        began: review.began.as_deref(),
-        ended: end.and_then(|end| end.at.as_deref()),
-        exit_code: exit_code.as_deref().map(NumberOrText),
-        timed_out: end.map(|end| end.timed_out),
-        reverted: review.reverted.as_deref(),
-        violations: &review.violations,
-        more_violations: review.more_violations,
-        output_tail: output,
-        diff,
-    })
+    json_text(&json!({
+        "run": review.run,
+        "iteration": review.before,
+        "kind": review.kind,
+        "command": review.command,
+        "enforcement": review.enforcement,
+        "began": review.began,
+        "ended": end.and_then(|end| end.at.as_deref()),
+        "exit_code": exit_code.as_deref().map(NumberOrText),
+        "timed_out": end.map(|end| end.timed_out),
+        "reverted": review.reverted,
+        "violations": review.violations,
+        "more_violations": review.more_violations,
+        "output_tail": output,
+        "diff": diff,
+    }))
 }

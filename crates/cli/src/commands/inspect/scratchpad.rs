@@ -3,14 +3,16 @@
 use std::collections::HashMap;
 
 use autoloop_core::format::{Format, NumberOrText};
-use autoloop_core::record::{Extract, IterationFinish};
+use autoloop_core::record::Extract;
+use autoloop_core::views::iteration_text::IterationText;
 use autoloop_core::views::scratchpad::{Scratchpad, Scratchpads, rich_heading};
 use autoloop_runtime::journal::Journal;
 use autoloop_runtime::world::World;
 use serde::Serialize;
 
-use super::excerpt::{Found, LongText, Out, for_each_record};
-use super::{Source, for_run};
+use super::Source;
+use super::excerpt::{LongText, Out, for_each_record};
+use super::text::{Text, texts};
 use crate::failure::Failure;
 
 /// Characters of the short form.
@@ -20,7 +22,7 @@ const TERMINAL_BUDGET: usize = 24_000;
 ///
 /// The md format has every output in full; the terminal format is the short form that prompts contain.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     #[command(flatten)]
     source: Source,
     /// Show all runs
@@ -43,44 +45,16 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     out.finish()
 }
 
-/// An iteration that ended, with the place of its output.
-struct Ended {
-    run: String,
-    iteration: String,
-    exit_code: String,
-    output: Found,
-}
-
-/// The iterations that ended, run by run. The last end of an iteration counts.
-fn ended(journal: &dyn Journal, run: Option<&str>) -> Result<Vec<Ended>, Failure> {
-    let mut places: HashMap<(String, String), usize> = HashMap::new();
-    let mut list: Vec<Ended> = Vec::new();
-    for_each_record(journal, |record, place| {
-        let Some(finish) = IterationFinish::of(record) else { return };
-        if run.is_some_and(|run| record.run() != run) {
-            return;
-        }
-        let ended = Ended {
-            run: record.run().into_owned(),
-            iteration: record.iteration().into_owned(),
-            exit_code: finish.exit_code.to_string(),
-            output: place.keep(Some(&finish.output.read())),
-        };
-        let key = (ended.run.clone(), ended.iteration.clone());
-        match places.get(&key) {
-            Some(&place) => list[place] = ended,
-            None => {
-                places.insert(key, list.len());
-                list.push(ended);
-            }
-        }
-    })?;
+/// The outputs of iterations, run by run.
+fn ended(journal: &dyn Journal, run: Option<&str>) -> Result<Vec<Text>, Failure> {
+    let mut list = texts(journal, IterationText::Output, run)?;
+    list.retain(|text| text.turn.is_none());
     let mut begun: HashMap<String, usize> = HashMap::new();
-    for ended in &list {
+    for text in &list {
         let next = begun.len();
-        begun.entry(ended.run.clone()).or_insert(next);
+        begun.entry(text.run.clone()).or_insert(next);
     }
-    list.sort_by_key(|ended| begun.get(&ended.run).copied());
+    list.sort_by_key(|text| begun.get(&text.run).copied());
     Ok(list)
 }
 
@@ -96,7 +70,7 @@ fn markdown(journal: &dyn Journal, run: Option<&str>, out: &mut Out) -> Result<(
             shown = Some(&ended.run);
         }
         out.text(&rich_heading(&ended.iteration, &ended.exit_code))?;
-        ended.output.show(journal, Extract::field("output"), &mut |text| out.text(text))?;
+        ended.found.show(journal, Extract::field("output"), &mut |text| out.text(text))?;
         out.text("\n")?;
     }
     Ok(())
@@ -116,7 +90,7 @@ fn json(journal: &dyn Journal, run: Option<&str>, out: &mut Out) -> Result<(), F
     }
     for (index, ended) in list.iter().enumerate() {
         out.text(if index == 0 { "[\n  " } else { ",\n  " })?;
-        let output = ended.output.text(journal, "output");
+        let output = ended.found.text(journal, "output");
         out.json(&Facts {
             run: &ended.run,
             iteration: NumberOrText(&ended.iteration),
@@ -148,7 +122,11 @@ fn terminal(journal: &dyn Journal, run: Option<&str>, out: &mut Out) -> Result<(
             // The view keeps recent runs only.
             None => {
                 let mut scratchpad = Scratchpad::default();
-                for_run(journal, name, |record| scratchpad.apply(record))?;
+                for_each_record(journal, |record, _| {
+                    if record.run() == name.as_str() {
+                        scratchpad.apply(record);
+                    }
+                })?;
                 scratchpad.compact(TERMINAL_BUDGET)
             }
         };

@@ -10,7 +10,7 @@ use autoloop_core::table;
 use autoloop_core::topology::{Edge, OPENING_EVENT, Role, RolePrompt, Target, Topology, Warning};
 use autoloop_runtime::world::World;
 use clap::ValueEnum;
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::commands::settings;
 use crate::diagnostic;
@@ -22,7 +22,7 @@ use crate::terminal;
 /// Reads topology.toml and autoloops.toml, not the journal. Ends with warnings: roles that are never reached, events
 /// that no role handles, a completion event that no role may emit.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(crate) struct Args {
     /// Project directory [default: the current project]
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -32,7 +32,7 @@ pub(super) struct Args {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+pub(crate) enum Format {
     /// A drawing of at most 80 columns
     #[value(alias = "text")]
     Terminal,
@@ -47,14 +47,14 @@ enum Format {
 
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let (located, _) = settings::look_for(args.dir.as_deref(), world)?;
-    let project = settings::project(&located.dir).map_err(diagnostic::refuse)?;
-    let loaded = project.load(&*world.disk).map_err(diagnostic::refuse)?;
+    let project = settings::project(&located.dir)?;
+    let loaded = project.load(&*world.disk)?;
     diagnostic::show(&loaded.warnings);
     let picture = Picture::of(&loaded.topology, &loaded.plan.completion);
     let text = match args.format {
         Format::Terminal => draw(&picture),
         Format::Md => markdown(&picture),
-        Format::Json => json_text(&Facts::of(&picture)),
+        Format::Json => json_text(&json(&picture)),
         Format::Graph => graph(&picture),
     };
     Ok(terminal::print(&text)?)
@@ -81,89 +81,38 @@ impl<'t> Picture<'t> {
     }
 }
 
-#[derive(Serialize)]
-struct Facts<'a> {
-    name: &'a str,
-    entry: Vec<String>,
-    completion: CompletionFacts<'a>,
-    roles: Vec<RoleFacts<'a>>,
-    handoff: Vec<HandoffFacts<'a>>,
-    warnings: Vec<WarningFacts>,
+fn json(picture: &Picture<'_>) -> Value {
+    let Picture { topology, completion, warnings } = picture;
+    let role = |role: &Role| {
+        let file = match role.prompt() {
+            RolePrompt::File(file) => Some(file.get_ref()),
+            RolePrompt::Inline(_) | RolePrompt::None => None,
+        };
+        json!({
+            "id": role.id,
+            "emits": role.emits.iter().map(Pattern::as_str).collect::<Vec<_>>(),
+            "has_prompt": role.prompt() != RolePrompt::None,
+            "prompt_file": file,
+            "backend_command": role.backend_command.as_ref().map(|command| command.get_ref()),
+        })
+    };
+    let handoff =
+        topology.handoff.iter().map(|it| json!({ "event": it.event.as_str(), "roles": it.roles }));
+    json!({
+        "name": topology.name,
+        "entry": topology.route(OPENING_EVENT).roles,
+        "completion": {
+            "event": completion.event,
+            "promise": completion.promise,
+            "required_events": completion.required,
+        },
+        "roles": topology.roles.iter().map(role).collect::<Value>(),
+        "handoff": handoff.collect::<Value>(),
+        "warnings": warnings,
+    })
 }
 
-#[derive(Serialize)]
-struct CompletionFacts<'a> {
-    event: &'a str,
-    promise: Option<&'a str>,
-    required_events: &'a [String],
-}
-
-#[derive(Serialize)]
-struct RoleFacts<'a> {
-    id: &'a str,
-    emits: Vec<&'a str>,
-    has_prompt: bool,
-    prompt_file: Option<&'a str>,
-    backend_command: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct HandoffFacts<'a> {
-    event: &'a str,
-    roles: &'a [String],
-}
-
-#[derive(Serialize)]
-struct WarningFacts {
-    kind: &'static str,
-    message: String,
-}
-
-impl<'a> Facts<'a> {
-    fn of(picture: &'a Picture<'_>) -> Self {
-        let Picture { topology, completion, warnings } = picture;
-        let handoff = topology.handoff.iter();
-        let warnings = warnings.iter();
-        Facts {
-            name: &topology.name,
-            entry: topology.route(OPENING_EVENT).roles,
-            completion: CompletionFacts {
-                event: &completion.event,
-                promise: completion.promise.as_deref(),
-                required_events: &completion.required,
-            },
-            roles: topology.roles.iter().map(RoleFacts::of).collect(),
-            handoff: handoff
-                .map(|it| HandoffFacts { event: it.event.as_str(), roles: &it.roles })
-                .collect(),
-            warnings: warnings
-                .map(|it| WarningFacts { kind: it.kind(), message: it.to_string() })
-                .collect(),
-        }
-    }
-}
-
-impl<'a> RoleFacts<'a> {
-    fn of(role: &'a Role) -> Self {
-        RoleFacts {
-            id: &role.id,
-            emits: role.emits.iter().map(Pattern::as_str).collect(),
-            has_prompt: role.prompt() != RolePrompt::None,
-            prompt_file: match role.prompt() {
-                RolePrompt::File(file) => Some(file.get_ref()),
-                RolePrompt::Inline(_) | RolePrompt::None => None,
-            },
-            backend_command: role
-                .backend_command
-                .as_ref()
-                .map(|command| command.get_ref().as_str()),
-        }
-    }
-}
-
-/// Columns of a drawing.
 const WIDTH: usize = 80;
-/// Columns of an event.
 const EVENT: usize = 30;
 
 /// Draws the opening event, then each role with its events and their targets.
@@ -199,36 +148,30 @@ fn draw(picture: &Picture<'_>) -> String {
 
 /// The target of an event, in one or more lines.
 fn wrapped(to: &Target<'_>, indent: usize) -> String {
-    let words: Vec<String> = match to {
-        Target::Roles(roles) => {
-            let last = roles.len() - 1;
-            let comma = |n: usize| if n < last { "," } else { "" };
-            roles.iter().enumerate().map(|(n, role)| format!("{role}{}", comma(n))).collect()
-        }
-        Target::Anybody => vec!["any role".to_owned()],
-        Target::Completion => vec!["complete".to_owned()],
-        Target::Nowhere => vec!["(recorded, not routed)".to_owned()],
-    };
-    fill(&words, indent)
+    match to {
+        Target::Roles(roles) => fill(&roles.join(", "), indent),
+        Target::Anybody => fill("any role", indent),
+        Target::Completion => fill("complete", indent),
+        Target::Nowhere => fill("(recorded, not routed)", indent),
+    }
 }
 
-/// Words in lines of at most WIDTH columns; all but the first are indented.
-fn fill(words: &[String], indent: usize) -> String {
+/// A text in lines of at most WIDTH columns; all but the first are indented.
+fn fill(text: &str, indent: usize) -> String {
     let room = WIDTH.saturating_sub(indent).max(10);
-    let words = words.iter().map(|word| terminal::one_line(word, room));
+    let words = text.split_whitespace().map(|word| terminal::one_line(word, room));
     terminal::wrapped(words, room).join(&format!("\n{:indent$}", "")) + "\n"
 }
 
 fn completion(picture: &Picture<'_>) -> String {
     let completion = picture.completion;
-    let mut text = format!("\ncompletes on  {}", fill(&words(&completion.event), 14));
+    let mut text = format!("\ncompletes on  {}", fill(&completion.event, 14));
     if let Some(promise) = &completion.promise {
         let promise = terminal::one_line(promise, 40);
         let _ = writeln!(text, "          or  \"{promise}\" in the output");
     }
     if !completion.required.is_empty() {
-        let required = completion.required.join(", ");
-        let _ = write!(text, "       after  {}", fill(&words(&required), 14));
+        let _ = write!(text, "       after  {}", fill(&completion.required.join(", "), 14));
     }
     text
 }
@@ -239,23 +182,19 @@ fn patterns(picture: &Picture<'_>) -> String {
     let mut text = String::new();
     for handoff in several {
         let event = terminal::one_line(handoff.event.as_str(), EVENT);
-        let roles = words(&handoff.roles.join(", "));
-        let _ = write!(text, "\n{event} hands over to:\n  {}", fill(&roles, 2));
+        let roles = fill(&handoff.roles.join(", "), 2);
+        let _ = write!(text, "\n{event} hands over to:\n  {roles}");
     }
     text
 }
 
 fn warnings(picture: &Picture<'_>) -> String {
     let lines = picture.warnings.iter().map(|warning| {
-        let warning = terminal::harmless(&warning.to_string()).into_owned();
-        format!("warning: {}", fill(&words(&warning), 9))
+        let warning = warning.to_string();
+        format!("warning: {}", fill(&terminal::harmless(&warning), 9))
     });
     let lines: String = lines.collect();
     if lines.is_empty() { lines } else { format!("\n{lines}") }
-}
-
-fn words(text: &str) -> Vec<String> {
-    text.split_whitespace().map(str::to_owned).collect()
 }
 
 /// A graph in the language of Graphviz: a node per role, an edge per event.
@@ -349,7 +288,6 @@ fn markdown(picture: &Picture<'_>) -> String {
     text
 }
 
-/// Code in a cell of a table.
 fn code(text: &str) -> String {
     format!("`{}`", text.replace('`', "'").replace('|', "\\|"))
 }

@@ -4,48 +4,28 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use autoloop_core::format::json_text;
 use autoloop_core::table;
 use autoloop_runtime::world::World;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
-use super::Project;
+use super::{Project, RunArgs};
 use crate::failure::Failure;
 use crate::terminal;
 
 /// Depth of the directories that are listed.
 const DEPTH: usize = 4;
 
-/// List the files of a run, with their sizes.
-///
-/// The journal and the memory of the project, which all runs share, come first.
-#[derive(Debug, clap::Args)]
-pub(super) struct Args {
-    /// Run id, prefix or `latest`
-    run: String,
-    /// Project directory [default: the current project]
-    project_dir: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
 #[derive(Serialize)]
 struct Artifact {
     kind: &'static str,
     bytes: u64,
-    #[serde(serialize_with = "lossy")]
-    path: PathBuf,
+    path: String,
 }
 
-/// A path need not be UTF-8.
-fn lossy<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_str(&path.display())
-}
-
-pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
+pub(super) fn run(args: &RunArgs, world: &World) -> Result<(), Failure> {
     let project = Project::of(args.project_dir.as_deref(), world)?;
     let run = project.list.find(&args.run)?;
     let files = &project.located.files;
@@ -61,23 +41,19 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         own.sort_by_cached_key(|artifact| sort_key(&artifact.path));
         artifacts.extend(own);
     }
+    let cells = |Artifact { kind, bytes, path }: &Artifact| {
+        [(*kind).to_owned(), format!("{bytes:>12}"), path.clone()]
+    };
     let text = match args.json {
         true => json_text(&artifacts),
-        false => table::print(artifacts.iter().map(Artifact::cells).collect()),
+        false => table::print(artifacts.iter().map(cells).collect()),
     };
     Ok(terminal::print(&text)?)
 }
 
-impl Artifact {
-    fn cells(&self) -> [String; 3] {
-        let Artifact { kind, bytes, path } = self;
-        [(*kind).to_owned(), format!("{bytes:>12}"), path.display().to_string()]
-    }
-}
-
 fn artifact(kind: &'static str, path: &Path) -> Option<Artifact> {
     let found = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
-    Some(Artifact { kind, bytes: found.len(), path: path.to_owned() })
+    Some(Artifact { kind, bytes: found.len(), path: path.display().to_string() })
 }
 
 /// Collects the files of a directory, which may not exist.
@@ -112,24 +88,10 @@ fn kind_of(name: &str) -> &'static str {
     }
 }
 
-/// A sort key that puts iteration 2 before iteration 10.
-fn sort_key(path: &Path) -> String {
-    let mut key = String::new();
-    let mut digits = String::new();
-    for character in path.to_string_lossy().chars() {
-        if character.is_ascii_digit() {
-            digits.push(character);
-            continue;
-        }
-        key.push_str(&padded(&digits));
-        digits.clear();
-        key.push(character);
-    }
-    key + &padded(&digits)
-}
-
-fn padded(digits: &str) -> String {
-    if digits.is_empty() { String::new() } else { format!("{digits:0>20}") }
+/// A sort key that puts iteration 2 before iteration 10: all parts up to a character that is not a digit have one length.
+fn sort_key(path: &str) -> String {
+    let parts = path.split_inclusive(|c: char| !c.is_ascii_digit());
+    parts.map(|part| format!("{part:0>20}")).collect()
 }
 
 #[cfg(test)]
@@ -148,7 +110,7 @@ mod tests {
             "iteration-2.err",
             "notes",
         ];
-        names.sort_by_cached_key(|name| sort_key(Path::new(name)));
+        names.sort_by_cached_key(|name| sort_key(name));
         let told: Vec<String> =
             names.iter().map(|name| format!("{} {name}", kind_of(name))).collect();
         insta::assert_snapshot!(told.join("\n"), @r"

@@ -1,32 +1,20 @@
 //! `autoloop loops show`: one run.
 
-use std::path::PathBuf;
-
 use autoloop_core::coordinator::{Kind, Status};
 use autoloop_core::duration;
 use autoloop_core::format::json_text;
 use autoloop_core::run::{Run, SomeRun, Stage};
 use autoloop_runtime::world::World;
-use serde::Serialize;
+use serde_json::json;
 
-use super::{Project, Row};
-use crate::commands::resume;
+use super::{Project, Row, RunArgs};
+use crate::commands::session::resume_recorded;
 use crate::failure::Failure;
 use crate::terminal;
 
-/// Show one run.
-#[derive(Debug, clap::Args)]
-pub(super) struct Args {
-    /// Run id, prefix or `latest`
-    run: String,
-    /// Project directory [default: the current project]
-    project_dir: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
+const WIDTH: usize = 14;
 
-pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
+pub(super) fn run(args: &RunArgs, world: &World) -> Result<(), Failure> {
     let project = Project::of(args.project_dir.as_deref(), world)?;
     let run = project.list.find(&args.run)?;
     let row = project.row(run, world);
@@ -42,42 +30,22 @@ fn places(run: &SomeRun, project: &Project) -> [(&'static str, String); 2] {
     [("journal", project.located.files.journal.display().to_string()), ("files", dir)]
 }
 
-#[derive(Serialize)]
-struct Facts<'a> {
-    #[serde(flatten)]
-    row: super::Facts<'a>,
-    #[serde(flatten)]
-    of_loop: Option<LoopFacts<'a>>,
-    journal: String,
-    files: String,
-}
-
-#[derive(Serialize)]
-struct LoopFacts<'a> {
-    completion_event: Option<&'a str>,
-    completion_promise: Option<&'a str>,
-    review_every: Option<u64>,
-    reviewed_before: Option<u64>,
-    events: Vec<&'a String>,
-    refused: u64,
-    last_refused: Option<&'a str>,
-}
-
 fn json(row: &Row<'_>, project: &Project) -> String {
-    let of_loop = row.run.as_loop().map(|run| {
+    let mut facts = row.json();
+    if let Some(run) = row.run.as_loop() {
         let start = run.start.as_ref();
-        LoopFacts {
-            completion_event: start.map(|start| &*start.completion_event),
-            completion_promise: start.map(|start| &*start.completion_promise),
-            review_every: start.map(|start| start.review_every),
-            reviewed_before: Some(run.reviewed_before).filter(|before| *before > 0),
-            events: run.seen.iter().collect(),
-            refused: run.invalid_count,
-            last_refused: run.last_rejected.as_deref(),
-        }
-    });
-    let [(_, journal), (_, files)] = places(row.run, project);
-    json_text(&Facts { row: row.facts(), of_loop, journal, files })
+        facts["completion_event"] = json!(start.map(|start| &start.completion_event));
+        facts["completion_promise"] = json!(start.map(|start| &start.completion_promise));
+        facts["review_every"] = json!(start.map(|start| start.review_every));
+        facts["reviewed_before"] = json!(Some(run.reviewed_before).filter(|before| *before > 0));
+        facts["events"] = json!(run.seen);
+        facts["refused"] = json!(run.invalid_count);
+        facts["last_refused"] = json!(run.last_rejected);
+    }
+    for (name, path) in places(row.run, project) {
+        facts[name] = json!(path);
+    }
+    json_text(&facts)
 }
 
 fn facts(row: &Row<'_>, project: &Project) -> String {
@@ -100,9 +68,9 @@ fn facts(row: &Row<'_>, project: &Project) -> String {
         .map(|time| format!(", {} ago", duration::print_short(time)))
         .unwrap_or_default();
     let (began, heard) = run.times();
-    facts.push(("began", known(began)));
-    facts.push(("last heard", known(heard) + &ago));
-    facts.extend(row.elapsed().map(|time| ("took", duration::print_short(time))));
+    facts.push(("started", known(began)));
+    facts.push(("last record", known(heard) + &ago));
+    facts.extend(row.elapsed().map(|time| ("time", duration::print_short(time))));
     let counted = if run.kind() == Some(Kind::Chain) { "steps" } else { "iterations" };
     facts.push((counted, row.progress()));
     match run {
@@ -111,14 +79,14 @@ fn facts(row: &Row<'_>, project: &Project) -> String {
     }
     facts.extend(places(run, project));
     let can_resume = row.status.is_some_and(|status| status.can_resume() && row.process.is_none());
-    if let (true, Some(command)) = (can_resume, resume::command(run, &project.located.dir)) {
+    if let (true, Some(command)) = (can_resume, resume_recorded(run, &project.located.dir)) {
         facts.push(("to resume", command));
     }
     facts.iter().map(|(name, fact)| format!("{name:<WIDTH$}{fact}\n")).collect()
 }
 
 fn of_loop(run: &Run, facts: &mut Vec<(&'static str, String)>) {
-    facts.extend(under_way(run).map(|what| ("under way", what)));
+    facts.extend(under_way(run).map(|what| ("current", what)));
     facts.push(("last event", run.recent_event.clone()));
     let seen: Vec<&str> = run.seen.iter().map(String::as_str).collect();
     facts.push(("events", if seen.is_empty() { "none yet".to_owned() } else { seen.join(", ") }));
@@ -133,9 +101,6 @@ fn of_loop(run: &Run, facts: &mut Vec<(&'static str, String)>) {
         facts.push(("metareviews", reviews(start.review_every, run.reviewed_before)));
     }
 }
-
-/// Columns of a name.
-const WIDTH: usize = 14;
 
 fn full_status(row: &Row<'_>) -> String {
     match (row.status, row.process, row.reason()) {

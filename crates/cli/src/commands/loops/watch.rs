@@ -1,23 +1,22 @@
 //! `autoloop loops watch`: a line per event of a run.
 
-use std::io::{self, Write};
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use autoloop_core::coordinator::{Fold, Holder, Status};
 use autoloop_core::failure::TurnFailure;
-use autoloop_core::record::{Event, ExitCode, Glance, IterationStart, Seconds};
+use autoloop_core::record::{Amount, Event, ExitCode, Glance, IterationStart};
 use autoloop_core::run::{Ending, Run, SomeRun, Stage};
-use autoloop_runtime::journal::Position;
+use autoloop_runtime::journal::{Journal, Position};
 use autoloop_runtime::runs::holder;
 use autoloop_runtime::world::World;
 
 use super::Project;
-use crate::commands::{resume, watch};
+use crate::commands::session::resume_recorded;
+use crate::commands::watch;
 use crate::failure::Failure;
 use crate::terminal;
 
-/// Columns of a line.
 const WIDTH: usize = 160;
 
 /// Print the iterations, events and metareviews of a run until it ends.
@@ -31,70 +30,51 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let project = Project::of(args.project_dir.as_deref(), world)?;
-    let run = match &args.run {
-        Some(name) => project.list.find(name)?,
-        None => project.list.current().ok_or_else(|| resume::no_run(project.journal.path()))?,
-    };
-    let run = match run {
+    let found = project.list.named_or_current(args.run.as_deref())?;
+    let mut run = match found {
         SomeRun::Loop(run) => Run::clone(run),
         SomeRun::Other(run) => return watch::follow(&project.located, &run.id, world),
     };
-    let dir = project.list.dir(&SomeRun::Loop(Box::new(run.clone())));
+    let dir = project.list.dir(found);
     let status = |run: &Run| {
         let holder = dir.as_ref().map_or(Holder::None, |dir| holder(dir, &*world.disk));
         run.status().with_holder(holder)
     };
-    let mut watched = Watched { run, position: project.list.position, said: Ok(()) };
-    watched.say(&progress(&watched.run, status(&watched.run)))?;
+    let mut position = project.list.position;
+    print(&progress(&run, status(&run)))?;
     loop {
-        watched.read_on(&project)?;
-        if status(&watched.run) != Status::Running {
+        position = read_on(&*project.journal, position, &mut run)?;
+        if status(&run) != Status::Running {
             // The last records of the harness.
-            watched.read_on(&project)?;
-            return conclude(&watched, status(&watched.run), &project.located.dir);
+            read_on(&*project.journal, position, &mut run)?;
+            let resume = resume_recorded(found, &project.located.dir);
+            return conclude(&run, status(&run), resume);
         }
-        let is_over = matches!(watched.run.stage, Stage::Ended(_));
-        project.journal.wait(watched.position, watch::poll_interval(is_over))?;
+        let is_over = matches!(run.stage, Stage::Ended(_));
+        project.journal.wait(position, watch::poll_interval(is_over))?;
         terminal::ensure_read()?;
     }
 }
 
-struct Watched {
-    run: Run,
-    position: Position,
-    said: io::Result<()>,
+fn read_on(journal: &dyn Journal, from: Position, run: &mut Run) -> Result<Position, Failure> {
+    let mut lines = Vec::new();
+    let position = journal.read(from, &mut |line| {
+        line.records(|record| {
+            if record.run() == run.id.as_str() {
+                run.apply(record);
+                lines.extend(line_of(record, run));
+            }
+        });
+        ControlFlow::Continue(())
+    })?;
+    lines.iter().try_for_each(|line| print(line))?;
+    Ok(position)
 }
 
-impl Watched {
-    /// Reads new records and prints them.
-    fn read_on(&mut self, project: &Project) -> Result<(), Failure> {
-        let Watched { run, position, said } = self;
-        *position = project.journal.read(*position, &mut |line| {
-            line.records(|record| {
-                if record.run() == run.id.as_str() {
-                    run.apply(record);
-                    if let Some(line) = line_of(record, run) {
-                        *said = print(&line);
-                    }
-                }
-            });
-            if said.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        })?;
-        Ok(std::mem::replace(said, Ok(()))?)
-    }
-
-    fn say(&self, line: &str) -> Result<(), Failure> {
-        Ok(print(line)?)
-    }
+fn print(line: &str) -> Result<(), Failure> {
+    Ok(terminal::print(&format!("{}\n", terminal::one_line(line, WIDTH)))?)
 }
 
-fn print(line: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(format!("{}\n", terminal::one_line(line, WIDTH)).as_bytes())?;
-    out.flush()
-}
-
-/// The first line.
 fn progress(run: &Run, status: Status) -> String {
     let of = run.start.as_ref().map(|start| format!(" of {}", start.max_iterations));
     let under_way = match run.stage {
@@ -102,15 +82,10 @@ fn progress(run: &Run, status: Status) -> String {
         Stage::Reviewing => ", metareview running".to_owned(),
         Stage::New | Stage::Between | Stage::Ended(_) => String::new(),
     };
-    format!(
-        "run {}: {status}, {}{} iterations done{under_way}",
-        run.id,
-        run.done,
-        of.unwrap_or_default()
-    )
+    let of = of.unwrap_or_default();
+    format!("run {}: {status}, {}{of} iterations done{under_way}", run.id, run.done)
 }
 
-/// The line of a record.
 fn line_of(record: &Glance<'_>, run: &Run) -> Option<String> {
     let number = record.iteration();
     let what = match record.payload() {
@@ -125,7 +100,7 @@ fn line_of(record: &Glance<'_>, run: &Run) -> Option<String> {
                 format!("iteration {number}/{of}  {roles}  after {recent_event}")
             }
             Event::IterationFinish(finish) => {
-                let time = finish.elapsed_s.map(|Seconds(seconds)| format!(" after {seconds} s"));
+                let time = finish.elapsed_s.map(|Amount(seconds)| format!(" after {seconds} s"));
                 let failure = failed(&finish.exit_code, finish.failure());
                 format!("  ended{}{failure}", time.unwrap_or_default())
             }
@@ -139,7 +114,7 @@ fn line_of(record: &Glance<'_>, run: &Run) -> Option<String> {
         },
     };
     let time = record.ts().unwrap_or_default();
-    Some(format!("{}  {}", time.get(11..19).unwrap_or("--:--:--"), what.trim_end()))
+    Some(format!("{}  {}", watch::clock(&time), what.trim_end()))
 }
 
 /// Why an agent failed; unknown without an exit code.
@@ -148,29 +123,19 @@ fn failed(exit_code: &ExitCode, failure: Option<TurnFailure>) -> String {
     failure.map(|failure| format!(": {failure}")).unwrap_or_default()
 }
 
-fn conclude(watched: &Watched, status: Status, dir: &Path) -> Result<(), Failure> {
-    let run = &watched.run;
+fn conclude(run: &Run, status: Status, resume: Option<String>) -> Result<(), Failure> {
     let Run { id, done, .. } = run;
-    let iterations = if *done == 1 { "iteration" } else { "iterations" };
     let reason = match &run.stage {
         Stage::Ended(Ending::Complete { reason } | Ending::Stop { reason }) => reason.as_str(),
         _ => "",
     };
     if status == Status::Completed {
-        let line = format!("run {id}: completed ({reason}) after {done} {iterations}");
-        return watched.say(&line);
+        let iterations = terminal::counted(*done, "iteration");
+        return print(&format!("run {id}: completed ({reason}) after {iterations}"));
     }
     let why = run.failure().map_or_else(|| reason.to_owned(), ToString::to_string);
-    let message = match status {
-        Status::Interrupted => format!("run '{id}' was interrupted"),
-        Status::Crashed => format!("run '{id}' crashed"),
-        status => format!("run '{id}' {status}: {why}"),
-    };
-    let failure = Failure::failed(message);
-    match resume::command(&SomeRun::Loop(Box::new(run.clone())), dir) {
-        Some(command) => Err(failure.hint(format!("resume it with `{command}`"))),
-        None => Err(failure),
-    }
+    let hint = resume.map(|command| format!("resume it with `{command}`"));
+    Err(watch::not_completed("run", id, status, Some(&why)).maybe_hint(hint))
 }
 
 #[cfg(test)]
@@ -213,7 +178,7 @@ mod tests {
         let end = |exit_code: i32, timed_out| IterationFinish {
             exit_code: exit_code.into(),
             timed_out: Some(timed_out),
-            elapsed_s: Some(Seconds(4)),
+            elapsed_s: Some(Amount(4)),
             ..IterationFinish::default()
         };
         let refused = EventInvalid { emitted: "x".into(), ..EventInvalid::default() };

@@ -9,13 +9,11 @@ use autoloop_runtime::project::Environment;
 use super::suggest;
 use crate::failure::Failure;
 
-/// What was typed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Words<'a> {
     /// The first word: a directory, the name of a preset, or the beginning of the objective.
     pub(super) first: Option<&'a Path>,
     pub(super) rest: &'a [String],
-    /// `--preset`
     pub(super) preset: Option<&'a str>,
     /// Finds the project where no word names one.
     pub(super) here: fn() -> Result<PathBuf, Failure>,
@@ -75,7 +73,6 @@ impl Words<'_> {
     }
 }
 
-/// The project's own loop.
 fn own_loop(dir: &Path, rest: &[String], env: &Environment) -> Result<RunRequest, Failure> {
     let presets = Preset::all(env);
     if dir.is_file() {
@@ -101,7 +98,7 @@ fn objective(words: &[String]) -> Option<String> {
 
 /// The project and the objective, where flags name the loop: the first word is the project only if it is a directory
 /// or written like one.
-pub(in crate::commands) fn project_and_objective(
+pub(crate) fn project_and_objective(
     first: Option<&Path>,
     rest: &[String],
     here: fn() -> Result<PathBuf, Failure>,

@@ -1,26 +1,22 @@
 //! Suggests a command where the words of `run` name no loop or are ambiguous.
 
-#![expect(clippy::disallowed_methods, reason = "reads HOME to find a project in a directory above")]
-
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use autoloop_core::config::shell_words::join;
 use autoloop_core::suggest::suggest;
 use autoloop_runtime::launch::is_path;
 use autoloop_runtime::launch::presets::{Preset, is_loop};
-use autoloop_runtime::project::discover;
 
+use crate::commands::settings;
 use crate::failure::Failure;
 
-/// The objective of an example.
 const SOMETHING: &str = "what to do";
-/// The preset of an example.
 const USUAL: &str = "autofix";
 
 const LISTED: &str = "list the presets with `autoloop presets`";
 
 /// A command line as it is typed, with an objective.
-pub(in crate::commands) fn command(words: &[impl AsRef<str>], objective: &str) -> String {
+pub(crate) fn command(words: &[impl AsRef<str>], objective: &str) -> String {
     let objective = match objective.trim() {
         "" => SOMETHING,
         objective => objective,
@@ -36,7 +32,6 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// The failure of `run` without words.
 pub(super) fn no_loop() -> Failure {
     with_example(Failure::usage("no loop was named"), "")
 }
@@ -82,7 +77,6 @@ fn with_example(failure: Failure, objective: &str) -> Failure {
     failure.hint(example).hint(LISTED)
 }
 
-/// The failure of a project without a loop.
 pub(super) fn no_loop_in(dir: &Path, rest: &[String], presets: &[Preset]) -> Failure {
     let failure = Failure::usage(format!("no autoloops.toml in {}", dir.display()));
     let (preset, objective) = match preset_first(rest, presets) {
@@ -90,23 +84,14 @@ pub(super) fn no_loop_in(dir: &Path, rest: &[String], presets: &[Preset]) -> Fai
         None => (USUAL, rest.join(" ")),
     };
     let shown = dir.to_string_lossy();
-    let failure = match above(dir) {
-        Some(project) => {
-            let project = project.to_string_lossy();
-            let meant = command(&["run", &*project], &rest.join(" "));
-            failure.hint(format!("run the loop of the project above: {meant}"))
-        }
-        None => failure,
-    };
+    let above = settings::discovered(dir).filter(|project| is_loop(project)).map(|project| {
+        let meant = command(&["run", &*project.to_string_lossy()], &rest.join(" "));
+        format!("run the loop of the project above: {meant}")
+    });
     failure
+        .maybe_hint(above)
         .hint(format!("run a preset there: {}", there(preset, &shown, &objective)))
         .hint(format!("or write a loop of your own: `autoloop init {}`", join([&*shown])))
-}
-
-/// The project above a directory, if it has a loop.
-fn above(dir: &Path) -> Option<PathBuf> {
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    discover(dir, home.as_deref()).filter(|project| is_loop(project))
 }
 
 /// Refuses a preset behind a directory, which would become part of the objective.
@@ -142,13 +127,11 @@ pub(super) fn refuse_dir_behind(preset: &str, rest: &[String]) -> Result<(), Fai
         .hint(format!("or here: {}", command(&["run", preset], &rest.join(" ")))))
 }
 
-/// The first word of an objective, if it is the name of a preset.
 fn preset_first<'r>(rest: &'r [String], presets: &[Preset]) -> Option<&'r str> {
     let first = rest.first()?;
     presets.iter().any(|preset| preset.name() == first).then_some(first)
 }
 
-/// The command that runs a preset in a directory.
 fn there(preset: &str, dir: &str, objective: &str) -> String {
     match dir {
         "." => command(&["run", preset], objective),

@@ -1,12 +1,10 @@
 //! `autoloop slots prompts`: shows the prompts of slots, or writes the built-in ones.
 
-#![expect(clippy::disallowed_methods, reason = "writes prompts for the user to edit")]
-
-use std::fs;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::prompt::slot::{DEVELOPER, REVIEWER};
+use autoloop_runtime::launch::presets::LoopFile;
 use autoloop_runtime::project::{DEVELOPER_FILES, REVIEWER_FILES, SlotPrompt};
 use autoloop_runtime::world::World;
 
@@ -55,25 +53,20 @@ fn show(dir: &Path, world: &World) -> Result<String, Failure> {
     Ok(format!("{developer}\n{reviewer}"))
 }
 
+/// Writes the prompts that do not exist.
 fn write(dir: &Path) -> Result<String, Failure> {
     let mut report = String::new();
     for (name, text) in [(DEVELOPER_FILES[0], DEVELOPER), (REVIEWER_FILES[0], REVIEWER)] {
-        let what = if place(&dir.join(name), text)? { "wrote" } else { "kept" };
+        let what = match LoopFile::text(name, text).write_new(dir) {
+            Ok(()) => "wrote",
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => "kept",
+            Err(error) => {
+                let path = dir.join(name);
+                let message = format!("cannot write {}: {error}", path.display());
+                return Err(Failure::failed(message));
+            }
+        };
         report.push_str(&format!("{what} {name}\n"));
     }
     Ok(report)
-}
-
-/// Writes a file unless it exists; returns whether it was written.
-fn place(path: &Path, text: &str) -> Result<bool, Failure> {
-    let written = || {
-        fs::create_dir_all(path.parent().unwrap_or(path))?;
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).open(path)?;
-        file.write_all(text.as_bytes())
-    };
-    match written() {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
-        Err(error) => Err(Failure::failed(format!("cannot write {}: {error}", path.display()))),
-    }
 }

@@ -83,7 +83,7 @@ fn complain(violation: &Violation, client: Stream) -> Failure {
         violation if violation.looks_like_a_stream() => {
             "this looks like the stream of a client: name it with --client".to_owned()
         }
-        _ => "the reviewer has to print {\"verdict\": \"pass\" or \"drift\", \"followUpPrompt\": \"…\"}, \
+        _ => "the reviewer must print {\"verdict\": \"pass\" or \"drift\", \"followUpPrompt\": \"…\"}, \
               with no other '{' before it"
             .to_owned(),
     };

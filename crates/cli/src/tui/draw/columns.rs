@@ -1,35 +1,22 @@
-//! Which columns there is room for.
+//! The columns of the board that fit into a width.
 
-/// How far columns stand apart.
+/// Columns between two columns.
 const GAP: u16 = 2;
-/// How wide a time can be: `59m59s`.
+/// The width of a time: `59m59s`.
 const TIME: u16 = 6;
-/// The widest that the names and the badges become.
+/// The maximum width of a name and of a badge.
 const NAME: u16 = 24;
 const BADGE: u16 = 12;
-/// Less than this of an item or of a line says nothing.
+/// The minimum width of an item and of a last line.
 const ITEM: u16 = 6;
 const LINE: u16 = 12;
 
-/// Where a column is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Column {
     pub(super) x: u16,
     pub(super) width: u16,
 }
 
-/// The columns that fit, from left to right. As the window gets narrower, the last line goes first,
-/// then the item, then the time: what a row is at can be seen to the end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Columns {
-    pub(super) name: Column,
-    pub(super) badge: Column,
-    pub(super) time: Option<Column>,
-    pub(super) item: Option<Column>,
-    pub(super) line: Option<Column>,
-}
-
-/// The widest content of each column.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Widest {
     pub(super) name: usize,
@@ -37,27 +24,26 @@ pub(super) struct Widest {
     pub(super) item: usize,
 }
 
-impl Columns {
-    /// Divides what is right of `x`.
-    pub(super) fn fit(x: u16, width: u16, widest: Widest) -> Columns {
-        let narrow = |width: usize, most: u16| u16::try_from(width).unwrap_or(most).min(most);
-        let badge = narrow(widest.badge, BADGE);
-        let mut rest = Rest { x, width };
-        let name = narrow(widest.name, NAME).min(width.saturating_sub(badge + GAP));
-        let name = rest.column(name);
-        let badge = rest.column(badge);
-        let time = (rest.width >= TIME).then(|| rest.column(TIME));
-        let line_too = rest.width >= ITEM + GAP + LINE + LINE;
-        // A line is worth more than the end of a long title.
-        let share = if line_too { (rest.width * 2 / 5).max(LINE) } else { rest.width };
-        let item = narrow(widest.item, share).max(ITEM.min(rest.width));
-        let item = (rest.width >= ITEM && widest.item > 0).then(|| rest.column(item));
-        let line = (rest.width >= LINE).then(|| rest.column(rest.width));
-        Columns { name, badge, time, item, line }
-    }
+/// Divides a line into name, badge, time, item and last line. In a narrow window the last line is omitted first, then
+/// the item, then the time; the badge is always visible as a whole.
+pub(super) fn fit(x: u16, width: u16, widest: Widest) -> [Option<Column>; 5] {
+    let narrow = |width: usize, most: u16| u16::try_from(width).unwrap_or(most).min(most);
+    let badge = narrow(widest.badge, BADGE);
+    let mut rest = Rest { x, width };
+    let name = narrow(widest.name, NAME).min(width.saturating_sub(badge + GAP));
+    let name = rest.column(name);
+    let badge = rest.column(badge);
+    let time = (rest.width >= TIME).then(|| rest.column(TIME));
+    let line_too = rest.width >= ITEM + GAP + LINE + LINE;
+    // A last line is more useful than the end of a long title.
+    let share = if line_too { (rest.width * 2 / 5).max(LINE) } else { rest.width };
+    let item = narrow(widest.item, share).max(ITEM.min(rest.width));
+    let item = (rest.width >= ITEM && widest.item > 0).then(|| rest.column(item));
+    let line = (rest.width >= LINE).then(|| rest.column(rest.width));
+    [Some(name), Some(badge), time, item, line]
 }
 
-/// What is left of a line.
+/// The rest of a line.
 struct Rest {
     x: u16,
     width: u16,
@@ -80,11 +66,8 @@ mod tests {
     /// The columns as a ruler: a letter for every cell.
     fn ruler(width: u16) -> String {
         let widest = Widest { name: 6, badge: 7, item: 30 };
-        let columns = Columns::fit(0, width, widest);
         let mut cells = vec!['.'; width.into()];
-        let all =
-            [Some(columns.name), Some(columns.badge), columns.time, columns.item, columns.line];
-        for (column, letter) in all.into_iter().zip("nbtil".chars()) {
+        for (column, letter) in fit(0, width, widest).into_iter().zip("nbtil".chars()) {
             let Some(Column { x, width }) = column else { continue };
             cells[usize::from(x)..usize::from(x + width)].fill(letter);
         }

@@ -1,4 +1,4 @@
-//! The output of one row, to be scrolled through.
+//! The output of a row.
 
 use autoloop_core::text;
 use ratatui::buffer::Buffer;
@@ -8,21 +8,20 @@ use ratatui::style::{Modifier, Style};
 use super::{Output, Picture, put};
 use crate::tui::text::wrap;
 
-/// From this height on the end of an output is worth being shown below the rows.
-const WORTHWHILE: u16 = 5;
+/// The minimum height of an output below the rows.
+const MIN_HEIGHT: u16 = 5;
 
-/// Draws the end of the output of the row that is picked, where there is room for it.
+/// Draws the end of the output of the selected row, if the area is high enough.
 pub(super) fn peek(picture: &Picture<'_>, picked: usize, area: Rect, buffer: &mut Buffer) {
-    let Some(output) = picture.output.filter(|_| area.height >= WORTHWHILE) else { return };
-    // Below an empty line. More cannot be seen, and reading everything takes too long.
+    let Some(output) = picture.output.filter(|_| area.height >= MIN_HEIGHT) else { return };
+    // Below an empty line. Wrapping more than is visible would take too long.
     let area = Rect { y: area.y + 1, height: area.height - 1, ..area };
     let text = text::tail(output.text, usize::from(area.width) * usize::from(area.height));
     let output = Some(Output { text, left_out: 0, ..output });
     draw(&Picture { output, progress: String::new(), ..*picture }, picked, None, area, buffer);
 }
 
-/// Draws the output of the row that is picked, and says how many lines there are and how many can be
-/// seen at once.
+/// Draws the output of the selected row and returns the number of its lines and of visible ones.
 pub(super) fn draw(
     picture: &Picture<'_>,
     picked: usize,
@@ -42,9 +41,9 @@ pub(super) fn draw(
     };
     match output {
         Some(output) if output.left_out > 0 => {
-            lines.insert(0, format!("({} bytes before this are in the file)", output.left_out));
+            lines.insert(0, format!("({} earlier bytes are in the file)", output.left_out));
         }
-        _ if lines.is_empty() => lines.push("(nothing was printed)".to_owned()),
+        _ if lines.is_empty() => lines.push("(no output)".to_owned()),
         _ => {}
     }
     let height = usize::from(area.height.saturating_sub(1));

@@ -49,7 +49,7 @@ impl Window {
         };
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         let drawn = |frame: &mut ratatui::Frame<'_>| {
-            draw(&picture, &self.view, Ink::Plain, frame.buffer_mut());
+            draw(&picture, &self.view, style::Color::No, frame.buffer_mut());
         };
         terminal.draw(drawn).unwrap();
         terminal.backend().buffer().clone()
@@ -128,7 +128,7 @@ fn slots_in_windows_of_three_sizes() {
     |  slot 3  FAILED   5s      t-9 漢字 in names      not mended after 5 fixes      |
     |  slot 4  IDLE     1s                             nothing is ready              |
     (16 empty)
-    |q quit  j/k pick  Enter output  ? keys                                          |
+    |q quit  j/k select  Enter output  ? keys                                        |
     ");
     assert_snapshot!(window.shown(SMALL), @r"
     |slots calm-crow  running  items from bui|
@@ -139,7 +139,7 @@ fn slots_in_windows_of_three_sizes() {
     |  slot 3  FAILED   5s      t-9 漢字 in …|
     |  slot 4  IDLE     1s                   |
     (4 empty)
-    |q quit  j/k pick  Enter output  ? keys  |
+    |q quit  j/k select  Enter output  ? keys|
     ");
     assert_snapshot!(window.shown(LARGE), @r"
     |slots calm-crow  running  items from builtin                                                                                                                                                            |
@@ -150,7 +150,7 @@ fn slots_in_windows_of_three_sizes() {
     |  slot 3  FAILED   5s      t-9 漢字 in names                                      not mended after 5 fixes                                                                                              |
     |  slot 4  IDLE     1s                                                             nothing is ready                                                                                                      |
     (42 empty)
-    |q quit  j/k pick  Enter output  ? keys                                                                                                                                                                  |
+    |q quit  j/k select  Enter output  ? keys                                                                                                                                                                |
     ");
 }
 
@@ -172,7 +172,7 @@ fn the_end_of_the_output_that_is_picked_fills_what_is_left() {
     |line 27                                                     |
     |line 28                                                     |
     |line 29                                                     |
-    |q quit  j/k pick  Enter output  ? keys                      |
+    |q quit  j/k select  Enter output  ? keys                    |
     ");
     assert!(!window.shown((60, 12)).contains("line 29"), "too little is nothing");
 }
@@ -183,7 +183,7 @@ fn more_rows_than_there_is_room_for_are_counted() {
     assert!(
         window
             .shown((60, 7))
-            .ends_with("|q quit  j/k pick  Enter output  ? keys  1-3 of 4            |\n")
+            .ends_with("|q quit  j/k select  Enter output  ? keys  1-3 of 4          |\n")
     );
     window.view.picked = 3;
     assert!(window.shown((60, 7)).contains("  2-4 of 4 "));
@@ -208,7 +208,7 @@ fn a_loop_in_windows_of_three_sizes() {
     |  WHO   PHASE    TIME    WHAT     LAST LINE                                     |
     |> loop  RUN 2/9  9m59s   builder  running the tests                             |
     (19 empty)
-    |q quit  j/k pick  Enter output  ? keys                                          |
+    |q quit  j/k select  Enter output  ? keys                                        |
     ");
     assert_snapshot!(a_loop().shown(SMALL), @r"
     |loop otter  running  write a parser     |
@@ -216,7 +216,7 @@ fn a_loop_in_windows_of_three_sizes() {
     |  WHO   PHASE    TIME    WHAT           |
     |> loop  RUN 2/9  9m59s   builder        |
     (7 empty)
-    |q quit  j/k pick  Enter output  ? keys  |
+    |q quit  j/k select  Enter output  ? keys|
     ");
     assert_snapshot!(a_loop().shown(LARGE), @r"
     |loop otter  running  write a parser                                                                                                                                                                     |
@@ -224,7 +224,7 @@ fn a_loop_in_windows_of_three_sizes() {
     |  WHO   PHASE    TIME    WHAT     LAST LINE                                                                                                                                                             |
     |> loop  RUN 2/9  9m59s   builder  running the tests                                                                                                                                                     |
     (45 empty)
-    |q quit  j/k pick  Enter output  ? keys                                                                                                                                                                  |
+    |q quit  j/k select  Enter output  ? keys                                                                                                                                                                |
     ");
 }
 
@@ -251,7 +251,7 @@ fn a_wave_in_windows_of_three_sizes() {
     |    branch-1  RUN 1/1  9m54s   look at the lexer  grep -rn token src            |
     |    branch-2  WAIT             look at the tests                                |
     (17 empty)
-    |q quit  j/k pick  Enter output  ? keys                                          |
+    |q quit  j/k select  Enter output  ? keys                                        |
     ");
     assert_snapshot!(window.shown(SMALL), @r"
     |loop otter  running  write a parser     |
@@ -261,7 +261,7 @@ fn a_wave_in_windows_of_three_sizes() {
     |    branch-1  RUN 1/1  9m54s   look at …|
     |    branch-2  WAIT             look at …|
     (5 empty)
-    |q quit  j/k pick  Enter output  ? keys  |
+    |q quit  j/k select  Enter output  ? keys|
     ");
     assert_snapshot!(window.shown(LARGE), @r"
     |loop otter  running  write a parser                                                                                                                                                                     |
@@ -271,7 +271,7 @@ fn a_wave_in_windows_of_three_sizes() {
     |    branch-1  RUN 1/1  9m54s   look at the lexer  grep -rn token src                                                                                                                                    |
     |    branch-2  WAIT             look at the tests                                                                                                                                                        |
     (43 empty)
-    |q quit  j/k pick  Enter output  ? keys                                                                                                                                                                  |
+    |q quit  j/k select  Enter output  ? keys                                                                                                                                                                |
     ");
 }
 
@@ -294,7 +294,7 @@ fn an_old_run_in_windows_of_three_sizes() {
     |  WHO   PHASE   TIME    WHAT     LAST LINE                                      |
     |> loop  FAILED  3s      builder  the agent failed (exit code 7)                 |
     (19 empty)
-    |q quit  j/k pick  Enter output  ? keys                                          |
+    |q quit  j/k select  Enter output  ? keys                                        |
     ");
     assert_snapshot!(window.shown(SMALL), @r"
     |loop otter  failed: backend_failed  writ|
@@ -302,7 +302,7 @@ fn an_old_run_in_windows_of_three_sizes() {
     |  WHO   PHASE   TIME    WHAT            |
     |> loop  FAILED  3s      builder         |
     (7 empty)
-    |q quit  j/k pick  Enter output  ? keys  |
+    |q quit  j/k select  Enter output  ? keys|
     ");
     assert_snapshot!(window.shown(LARGE), @r"
     |loop otter  failed: backend_failed  write a parser                                                                                                                                                      |
@@ -310,7 +310,7 @@ fn an_old_run_in_windows_of_three_sizes() {
     |  WHO   PHASE   TIME    WHAT     LAST LINE                                                                                                                                                              |
     |> loop  FAILED  3s      builder  the agent failed (exit code 7)                                                                                                                                         |
     (45 empty)
-    |q quit  j/k pick  Enter output  ? keys                                                                                                                                                                  |
+    |q quit  j/k select  Enter output  ? keys                                                                                                                                                                |
     ");
 }
 
@@ -339,15 +339,15 @@ fn an_output_is_scrolled_through() {
     |loop  RUN 2/9  builder  .autoloop/runs/o|
     |5 of 30 lines                           |
     |6 of 30 lines                           |
-    |q back  j/k scroll  G to the end        |
+    |q back  j/k scroll  G end               |
     ");
     window.output = Some(String::new());
     assert_snapshot!(window.shown((40, 5)), @r"
     |loop otter  running  write a parser     |
     |loop  RUN 2/9  builder  .autoloop/runs/o|
-    |(nothing was printed)                   |
+    |(no output)                             |
     (1 empty)
-    |q back  j/k scroll  G to the end        |
+    |q back  j/k scroll  G end               |
     ");
 }
 
@@ -358,24 +358,26 @@ fn keys_are_told_and_notices_come_first() {
     assert_snapshot!(window.shown(SMALL), @r"
     |loop otter  running  write a parser     |
     (1 empty)
-    | up, down, j, k  pick a row, scroll     |
-    | PgUp, PgDn      a page at a time       |
-    | g, G            the first, the last    |
-    | Enter, right    the output of a row    |
+    | up, down, j, k  select a row, scroll   |
+    | PgUp, PgDn      scroll by a page       |
+    | g, G            go to the start, end   |
+    | Enter, right    open the output        |
     | q, Esc, left    back, or quit          |
     | Ctrl-C          quit                   |
-    | Ctrl-Z          to the shell, for now  |
-    | Ctrl-L          draw all of it anew    |
+    | Ctrl-Z          suspend                |
+    | Ctrl-L          redraw                 |
     (1 empty)
-    |any key goes back                       |
+    |press any key to go back                |
     ");
-    window.view.role = Role::Beside;
+    window.view.role = Role::Harness;
     let beside = window.shown(SMALL);
-    assert!(beside.contains("back, or close this") && beside.contains("stop the work"), "{beside}");
+    assert!(beside.contains("back, or close view") && beside.contains("stop the run"), "{beside}");
     window.view.pane = Pane::Board;
-    window.view.notice = Some(crate::tui::view::GOES_ON);
+    window.view.notice = Some(crate::tui::view::CONTINUES);
     assert!(
-        window.shown(USUAL).contains("the work goes on; Ctrl-C stops it; q again closes this view")
+        window
+            .shown(USUAL)
+            .contains("the run continues; Ctrl-C stops it; q again closes this view")
     );
 }
 
@@ -387,7 +389,7 @@ fn a_window_that_is_too_small_says_what_it_needs() {
     |slots calm-crow  run|
     |> slot 1  FIX 2/5   |
     |  slot 2  REVIEW    |
-    |q quit  j/k pick  En|
+    |q quit  j/k select  |
     ");
     // No size at all makes it fall over.
     for size in (1..60).flat_map(|width| (1..12).map(move |height| (width, height))) {
@@ -404,7 +406,7 @@ fn what_is_picked_can_be_seen_without_colours() {
     |  slot 2  REVIEW   9m53s   t-8 write th…|
     |  slot 3  FAILED   5s      t-9 漢字 in …|
     |> slot 4  IDLE     1s                   |
-    |q quit  j/k pick  Enter output  ? keys  |
+    |q quit  j/k select  Enter output  ? keys|
     ");
 }
 
@@ -412,7 +414,7 @@ fn what_is_picked_can_be_seen_without_colours() {
 #[test]
 fn colours_are_used_only_when_they_are_wanted() {
     let window = slots();
-    let coloured = |ink: Ink| {
+    let coloured = |colours: style::Color| {
         let picture = Picture {
             board: &window.board,
             status: Status::Running,
@@ -422,9 +424,9 @@ fn colours_are_used_only_when_they_are_wanted() {
             output: None,
         };
         let mut buffer = Buffer::empty(Rect::new(0, 0, 80, 24));
-        draw(&picture, &window.view, ink, &mut buffer);
+        draw(&picture, &window.view, colours, &mut buffer);
         buffer.content.iter().filter(|cell| cell.fg != Color::Reset).count()
     };
-    assert_eq!(coloured(Ink::Plain), 0);
-    assert!(coloured(Ink::Colour) > 10);
+    assert_eq!(coloured(style::Color::No), 0);
+    assert!(coloured(style::Color::Yes) > 10);
 }

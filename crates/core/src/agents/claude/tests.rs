@@ -167,7 +167,7 @@ fn work_that_goes_on_behind_a_result_needs_another_one() {
 #[test]
 fn an_object_that_was_asked_for_is_the_answer() {
     let object = r#""subtype":"success","result":"","structured_output":{"verdict":"pass","followUpPrompt":"ok"}"#;
-    assert_eq!(decode(&result(object)).text, r#"{"followUpPrompt":"ok","verdict":"pass"}"#);
+    assert_eq!(decode(&result(object)).text, r#"{"verdict":"pass","followUpPrompt":"ok"}"#);
 }
 
 #[test]

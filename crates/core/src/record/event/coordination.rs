@@ -14,32 +14,17 @@ macro_rules! coordination_events {
         }
 
         impl Coordination {
-            pub fn topic(&self) -> &'static str {
-                match self { $( Coordination::$name { .. } => $topic, )* }
-            }
-
-            pub fn payload(&self) -> Payload {
-                match self {
-                    $( Coordination::$name { $( $field, )* } => {
-                        [$( (stringify!($field), $field) ),*]
-                            .into_iter()
-                            .try_fold(Payload::new(), |payload, (key, value)| {
-                                payload.with(key, value.as_str())
-                            })
-                            .expect("a Rust identifier is a valid key")
-                    } )*
-                }
-            }
-
             /// Reads the payload or the fields of a record.
             pub(super) fn read(topic: &str, record: &Glance<'_>) -> Option<Self> {
-                let said = Said { record, payload: record.payload().map(|text| Payload::parse(&text)) };
                 match topic {
-                    $( $topic => Some(Coordination::$name { $(
-                        $field: said.value(stringify!($field))
-                            $( .or_else(|| said.$words()) )?
-                            .unwrap_or_default(),
-                    )* }), )*
+                    $( $topic => {
+                        let said = Said::of(record);
+                        Some(Coordination::$name { $(
+                            $field: said.value(stringify!($field))
+                                $( .or_else(|| said.$words()) )?
+                                .unwrap_or_default(),
+                        )* })
+                    } )*
                     _ => None,
                 }
             }
@@ -52,7 +37,11 @@ struct Said<'r, 'l> {
     payload: Option<Payload>,
 }
 
-impl Said<'_, '_> {
+impl<'r, 'l> Said<'r, 'l> {
+    fn of(record: &'r Glance<'l>) -> Self {
+        Said { record, payload: record.payload().map(|text| Payload::parse(&text)) }
+    }
+
     fn value(&self, key: &str) -> Option<String> {
         let value = match &self.payload {
             Some(payload) => payload.get(key).map(str::to_owned),

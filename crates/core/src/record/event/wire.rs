@@ -1,60 +1,8 @@
-//! How events of the harness are declared, and how their values are written to the fields of a record.
+//! How the values of events are written to the fields of a record.
 
 use crate::agents::Dollars;
-use crate::record::{Field, Number, Picked, Text, Value};
+use crate::record::{Field, Picked, Text, Value};
 use crate::wire_enum::{WireEnum, Word};
-
-/// Declares events of the harness: one struct per topic, with writing and reading. An event with a
-/// lifetime has a long [`Text`](crate::record::Text), which is unescaped when it is read.
-macro_rules! system_events {
-    ($( $(#[$doc:meta])* $name:ident $(<$long:lifetime>)? = $topic:literal {
-        $( $(#[$field_doc:meta])* $field:ident: $kind:ty, )*
-    } )*) => {
-        $(
-            $(#[$doc])*
-            #[derive(Clone, Debug, Default, PartialEq, Eq)]
-            pub struct $name $(<$long>)? {
-                $( $(#[$field_doc])* pub $field: $kind, )*
-            }
-
-            impl<'a> $name $(<$long>)? {
-                pub const TOPIC: &'static str = $topic;
-
-                pub fn record(&self, heading: &$crate::record::Heading) -> $crate::record::Record {
-                    use $crate::record::event::wire::Wire as _;
-                    let mut fields = $crate::record::Object::new();
-                    $( fields.extend(
-                        self.$field.write().map(|value| (stringify!($field).to_owned(), value)),
-                    ); )*
-                    heading.system(Self::TOPIC, fields)
-                }
-
-                /// Reads the event; `None` for a record of another topic or of an agent.
-                pub fn of(record: &'a $crate::record::Glance<'_>) -> Option<Self> {
-                    let is_it = record.topic() == Self::TOPIC && !record.has_payload();
-                    is_it.then(|| Self::read(record))
-                }
-
-                /// A field that is missing or cannot be read has its default.
-                pub(super) fn read(record: &'a $crate::record::Glance<'_>) -> Self {
-                    use $crate::record::event::wire::Wire;
-                    let mut event = $name { $( $field: Wire::missing(), )* };
-                    for (name, field) in record.fields() {
-                        $( if name == stringify!($field).as_bytes() {
-                            if let Some(value) = Wire::read(field) {
-                                event.$field = value;
-                            }
-                            continue;
-                        } )*
-                    }
-                    event
-                }
-            }
-        )*
-    };
-}
-
-pub(super) use system_events;
 
 /// A type of a field.
 pub(super) trait Wire<'a>: Sized {
@@ -111,31 +59,24 @@ impl Wire<'_> for u64 {
     }
 }
 
-/// Declares the few amounts that the journal writes as numbers instead of strings.
-macro_rules! amounts {
-    ($( $name:ident, )*) => {
-        $(
-            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-            pub struct $name(pub u64);
+/// An amount that the journal writes as a number instead of a string.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amount(pub u64);
 
-            impl Wire<'_> for $name {
-                fn write(&self) -> Option<Value> {
-                    Some(Value::Number(self.0.into()))
-                }
+impl Wire<'_> for Amount {
+    fn write(&self) -> Option<Value> {
+        Some(Value::Number(self.0.to_string()))
+    }
 
-                fn read(field: Field<'_>) -> Option<Self> {
-                    field.text()?.parse().ok().map($name)
-                }
-            }
-        )*
-    };
+    fn read(field: Field<'_>) -> Option<Self> {
+        field.text()?.parse().ok().map(Amount)
+    }
 }
-
-amounts! { Seconds, Tokens, }
 
 impl Wire<'_> for Dollars {
     fn write(&self) -> Option<Value> {
-        Number::from_f64(self.amount()).map(Value::Number)
+        let amount = serde_json::Number::from_f64(self.amount())?;
+        Some(Value::Number(amount.to_string()))
     }
 
     fn read(field: Field<'_>) -> Option<Self> {

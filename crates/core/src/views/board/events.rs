@@ -4,7 +4,7 @@ use super::{Board, End, Kind, Outcome, Phase, ROWS, Row, in_line};
 use crate::layout::{branch_path, run_path, slot_path};
 use crate::record::{
     self, ChainOutcome, ChainStart, Event, Glance, LoopStart, SlotFinish, SlotOutcome,
-    SlotRunFinish, SlotRunStart, WaveStart,
+    SlotRunFinish, SlotRunStart, SlotsEnd, WaveStart,
 };
 use crate::run_id::RunId;
 use crate::wave::objectives;
@@ -255,7 +255,11 @@ impl Board {
                 }
             }
             Event::SlotRunFinish(SlotRunFinish { reason, taken, passed }) => {
-                let end = if taken == passed { End::Done } else { End::Failed };
+                let end = match reason == SlotsEnd::Interrupted {
+                    true => End::Stopped,
+                    false if taken == passed => End::Done,
+                    false => End::Failed,
+                };
                 self.outcome = Some(Outcome { word: reason.to_string(), end });
             }
             _ => {}

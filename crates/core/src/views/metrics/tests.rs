@@ -15,7 +15,7 @@ fn journal() -> Vec<u8> {
         |roles: &str| IterationStart { suggested_roles: roles.into(), ..Default::default() };
     let end = |exit_code: i32| IterationFinish {
         exit_code: exit_code.into(),
-        elapsed_s: Some(Seconds(4)),
+        elapsed_s: Some(Amount(4)),
         timed_out: Some(false),
         ..Default::default()
     };

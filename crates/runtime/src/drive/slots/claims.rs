@@ -18,18 +18,15 @@ const SIGTERM: i32 = 15;
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 
-/// The name under which a slot claims.
 pub(super) fn actor(run: &str, slot: u64) -> String {
     format!("{run}-s{slot}")
 }
 
-/// Whether a name is that of a slot of a run.
 pub(super) fn is_of(name: &str, run: &str) -> bool {
     let slot = name.strip_prefix(run).and_then(|rest| rest.strip_prefix("-s"));
     slot.is_some_and(|slot| !slot.is_empty() && slot.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// The items that a run holds.
 pub(super) struct Claims<'a> {
     queue: &'a dyn Queue,
     world: &'a World,
@@ -39,13 +36,11 @@ pub(super) struct Claims<'a> {
     ends: Mutex<BTreeMap<u64, Interrupts>>,
 }
 
-/// The item of a slot.
-#[derive(Clone)]
-enum Held {
+/// The item of a slot. One that is lost has the reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Held {
     Ours(Claimed),
-    /// The claim was lost, for this reason.
     Lost(Item, String),
-    /// The item is closed already.
     Closed(Item),
 }
 
@@ -63,15 +58,6 @@ impl Held {
             Held::Lost(..) | Held::Closed(_) => None,
         }
     }
-}
-
-/// The result of claiming the item of a resumed slot again.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Reclaim {
-    Ours,
-    Closed,
-    /// The item cannot be claimed, for this reason.
-    Lost(String),
 }
 
 impl<'a> Claims<'a> {
@@ -104,28 +90,27 @@ impl<'a> Claims<'a> {
         Ok(())
     }
 
-    /// Claims the item of a resumed slot again.
-    pub(super) fn again(&self, slot: u64, id: &str, actor: &str) -> Result<Reclaim, DriveError> {
-        if self.held().contains_key(&slot) {
-            return Ok(Reclaim::Ours);
+    /// Claims the item of a resumed slot again; a slot that just began has it.
+    pub(super) fn again(&self, slot: u64, id: &str, actor: &str) -> Result<Held, DriveError> {
+        if let Some(held) = self.held().get(&slot) {
+            return Ok(held.clone());
         }
-        let (held, reclaim) = match self.queue.claim(id, actor) {
-            Ok(claimed) => (Held::Ours(claimed), Reclaim::Ours),
+        let held = match self.queue.claim(id, actor) {
+            Ok(claimed) => Held::Ours(claimed),
             Err(error) if error.is_refusal() => {
                 let item = match self.queue.show(id) {
                     Err(error) if error.is_refusal() => Item::default(),
                     shown => shown?,
                 };
-                let why = error.to_string();
                 match item.status == Status::Closed {
-                    true => (Held::Closed(item), Reclaim::Closed),
-                    false => (Held::Lost(item, why.clone()), Reclaim::Lost(why)),
+                    true => Held::Closed(item),
+                    false => Held::Lost(item, error.to_string()),
                 }
             }
             Err(error) => return Err(error.into()),
         };
-        self.held().insert(slot, held);
-        Ok(reclaim)
+        self.held().insert(slot, held.clone());
+        Ok(held)
     }
 
     pub(super) fn item(&self, slot: u64) -> Option<Item> {
@@ -148,7 +133,6 @@ impl<'a> Claims<'a> {
         ends
     }
 
-    /// Why a slot lost its item, if it did.
     pub(super) fn lost(&self, slot: u64) -> Option<String> {
         match self.held().get(&slot) {
             Some(Held::Lost(_, why)) => Some(why.clone()),

@@ -14,7 +14,6 @@ use std::path::Path;
 
 use crate::error::{DriveError, says_full};
 
-/// The number of bytes written to find out.
 const LITTLE: usize = 64 * 1024;
 
 /// Fails with [`DriveError::NoRoom`] if an error message says that the disk of a directory is full, or if it is.

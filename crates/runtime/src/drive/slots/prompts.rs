@@ -63,7 +63,6 @@ impl RunPrompts {
     }
 }
 
-/// Prompts as they are recorded.
 fn as_recorded(prompts: &SlotPrompts) -> SlotRunPrompts {
     let text = |prompt: &SlotPrompt| instructions(&prompt.text);
     SlotRunPrompts {

@@ -1,55 +1,49 @@
 //! Carries out one slot: implement, review, fix, merge, finish.
 
 use std::io;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use autoloop_core::agents::ErrorClass;
 use autoloop_core::env::Env;
 use autoloop_core::memory::Places;
 use autoloop_core::merge::MergeOutcome;
 use autoloop_core::permissions::AllowList;
 use autoloop_core::plan::BackendPlan;
 use autoloop_core::prompt::slot::{
-    Again, CAP, FixOrder, Fixed, Ground, ImplementOrder, ItemText, ReviewOrder, UnderReview, fix,
-    implement, review,
+    Again, CAP, FixOrder, Fixed, Ground, ImplementOrder, ReviewOrder, UnderReview, fix, implement,
+    review,
 };
 use autoloop_core::queue::Item;
 use autoloop_core::record::{
     Heading, Record, SlotFinish, SlotFix, SlotImplement, SlotPhase, SlotReview,
 };
-use autoloop_core::slot::{
-    Changes, HeldBy, Outcome, Phase, Slot, SlotStep, Verdict, picked, slot_step,
-};
+use autoloop_core::slot::{Changes, Outcome, Phase, Slot, SlotStep, Verdict, picked, slot_step};
 use autoloop_core::text::{self, Shortened};
 
-use super::claims::Reclaim;
+use super::claims::Held;
 use super::disk_full::check_room;
-use super::worktrees::{in_place, on_record};
+use super::worktrees::{SlotTree, in_place, on_record};
 use super::{SlotsDriver, agent_missing};
-use crate::drive::{DriveError, reviewer_handler};
+use crate::drive::review_turn::{ReviewTurn, Reviewed, note_violations};
+use crate::drive::{DriveError, environment, reviewer_handler};
 use crate::emit::Speaker;
 use crate::error::LaunchError;
-use crate::git::HeadState;
 use crate::harness::create_dirs;
 use crate::ipc::Handler;
 use crate::journal::sidecar::sidecar_dir;
 use crate::layout::RunDir;
-use crate::review::{
-    ConcurrentRuns, Confined, Held, Neighbours, ReviewSite, Subject, Violations, evidence,
-    not_started, seen_from,
-};
+use crate::process::Interrupts;
+use crate::review::{ConcurrentRuns, Neighbours, Subject, evidence, seen_from};
 use crate::sandbox::{Extent, siblings};
 use crate::site::SlotProgress;
-use crate::turn::{LINE, Launch, Place, Turn, failure, millis, notes, recorded, said, usage};
-use crate::world::{Cause, Ending, Finished, Job, Obstacle, Reading};
+use crate::turn::{
+    LINE, Launch, Place, Turn, Waiting, client_error, failure, millis, notes, recorded, said, usage,
+};
+use crate::world::{Cause, Ending, Finished, Obstacle, Reading};
 
 /// Maximum number of characters of a reason on record and in the queue. The record of a review has more of it.
 const LONGEST_REASON: usize = 4_000;
 
-/// Whether a slot continues: it does not after it ended, or once the run is asked to stop.
-type Flow = ControlFlow<()>;
-
-/// One slot of an iteration, and the run that it belongs to.
 pub(super) struct SlotDriver<'d, 'a> {
     run: &'d SlotsDriver<'a>,
     iteration: u64,
@@ -57,7 +51,6 @@ pub(super) struct SlotDriver<'d, 'a> {
     dir: RunDir,
 }
 
-/// An agent that is to be started for a slot.
 struct Order<'o> {
     phase: Phase,
     attempt: u64,
@@ -70,7 +63,6 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
         SlotDriver { run, iteration, number, dir: run.dir.slot(iteration, number) }
     }
 
-    /// Carries out the slot to its end, or from where it stopped.
     pub(super) fn run(&self) -> Result<(), DriveError> {
         create_dirs(&self.dir, self.run.site.world)?;
         let Some(slot) = self.state() else { return Ok(()) };
@@ -78,16 +70,16 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
             let end = self.end_of(&slot);
             let start = &slot.start;
             match (self.run.claims.again(self.number, &start.item_id, &start.actor)?, end) {
-                (Reclaim::Ours, _) | (Reclaim::Closed, Some(Outcome::Passed)) => {}
+                (Held::Ours(_), _) | (Held::Closed(_), Some(Outcome::Passed)) => {}
                 // What failed has failed, whichever worker has the item now.
                 (_, Some(outcome)) if outcome != Outcome::Passed => {}
-                (Reclaim::Closed, _) => {
+                (Held::Closed(_), _) => {
                     return self.give_up(&slot, "another worker closed the item");
                 }
-                (Reclaim::Lost(why), _) => return self.give_up(&slot, &lost(&why)),
+                (Held::Lost(_, why), _) => return self.give_up(&slot, &lost(&why)),
             }
             if end.is_none()
-                && let Err(error) = self.run.worktrees.prepare(&slot, &self.dir)
+                && let Err(error) = self.tree(&slot).prepare()
             {
                 check_room(&self.dir, &error.to_string())?;
                 return self.give_up(&slot, &format!("there is no tree to work in: {error}"));
@@ -97,22 +89,25 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
             if self.run.site.interrupts.first().is_some() {
                 return Ok(());
             }
-            let flow = self.step(&slot);
-            if let Err(DriveError::Launch(LaunchError::NoAgent { why, .. })) = &flow
+            let done = self.step(&slot);
+            let is_about_agent = matches!(
+                done,
+                Err(DriveError::Launch(LaunchError::NoAgent { .. }) | DriveError::Client { .. })
+            );
+            if let Err(why) = &done
+                && is_about_agent
                 && slot.implement.is_none()
             {
                 // No agent worked on the item, so it need not wait for this run. Where it cannot be released
                 // now, that is done when the run is resumed.
-                let _ = self.run.claims.release(self.number, why);
+                let _ = self.run.claims.release(self.number, &why.to_string());
             }
-            if flow?.is_break() {
-                return Ok(());
-            }
+            done?;
         }
         Ok(())
     }
 
-    fn step(&self, slot: &Slot) -> Result<Flow, DriveError> {
+    fn step(&self, slot: &Slot) -> Result<(), DriveError> {
         let step = slot_step(slot, &self.run.rules());
         if step == SlotStep::Merge {
             // Claims are renewed only now and then: this one may have been taken away long ago.
@@ -121,8 +116,7 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
         if needs_item(&step)
             && let Some(why) = self.run.claims.lost(self.number)
         {
-            self.give_up(slot, &lost(&why))?;
-            return Ok(Flow::Continue(()));
+            return self.give_up(slot, &lost(&why));
         }
         match step {
             SlotStep::Implement => self.implement(slot),
@@ -130,7 +124,7 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
             SlotStep::Fix { attempt, follow_up } => self.fix(slot, attempt, &follow_up),
             SlotStep::Merge => self.merge(slot),
             SlotStep::Finish(finish) => self.finish(slot, finish),
-            SlotStep::Over => Ok(Flow::Break(())),
+            SlotStep::Over => Ok(()),
         }
     }
 
@@ -148,13 +142,11 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
         }
     }
 
-    fn implement(&self, slot: &Slot) -> Result<Flow, DriveError> {
+    fn implement(&self, slot: &Slot) -> Result<(), DriveError> {
         let prompt = implement(&self.implement_order(slot));
         let backend = &self.run.loaded.plan.backend;
         let order = Order { phase: Phase::Implement, attempt: 0, prompt: &prompt, backend };
-        let Some(finished) = self.run_worker(slot, &order)? else {
-            return Ok(self.after_interrupt());
-        };
+        let Some(finished) = self.run_worker(slot, &order)? else { return Ok(()) };
         let picked = picked(&said(&finished));
         let item = &slot.start.item_id;
         if picked.differs_from(item) {
@@ -172,13 +164,13 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
             picked,
             reason: failure(&finished, backend).and_then(|failure| failure.cause()),
             stop_marker: finished.found_at.map(|_| true),
-            changes: Some(self.changes(slot, &self.run.worktrees.work(slot, &self.dir)).into()),
+            changes: Some(self.changes(slot, &self.tree(slot).work()).into()),
             output: Some(recorded(&finished).into()),
         };
-        self.record_end(&finished, |heading| vec![record.record(heading)])
+        self.record_end(&finished, &order, |heading| vec![record.record(heading)])
     }
 
-    fn fix(&self, slot: &Slot, attempt: u64, follow_up: &str) -> Result<Flow, DriveError> {
+    fn fix(&self, slot: &Slot, attempt: u64, follow_up: &str) -> Result<(), DriveError> {
         let prompt = fix(&FixOrder {
             implement: self.implement_order(slot),
             attempt,
@@ -187,9 +179,7 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
         });
         let backend = &self.run.loaded.plan.backend;
         let order = Order { phase: Phase::Fix, attempt, prompt: &prompt, backend };
-        let Some(finished) = self.run_worker(slot, &order)? else {
-            return Ok(self.after_interrupt());
-        };
+        let Some(finished) = self.run_worker(slot, &order)? else { return Ok(()) };
         let record = SlotFix {
             slot: self.number,
             item_id: slot.start.item_id.clone(),
@@ -201,12 +191,12 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
             stop_marker: finished.found_at.map(|_| true),
             output: Some(recorded(&finished).into()),
         };
-        self.record_end(&finished, |heading| vec![record.record(heading)])
+        self.record_end(&finished, &order, |heading| vec![record.record(heading)])
     }
 
-    fn review(&self, slot: &Slot, attempt: u64) -> Result<Flow, DriveError> {
+    fn review(&self, slot: &Slot, attempt: u64) -> Result<(), DriveError> {
         let run = self.run;
-        let work = run.worktrees.work(slot, &self.dir);
+        let work = self.tree(slot).work();
         if let Err(why) = &work {
             check_room(&self.dir, why)?;
         }
@@ -215,40 +205,33 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
         let backend = &run.loaded.plan.slots.reviewer;
         let order = Order { phase: Phase::Review, attempt, prompt: &prompt, backend };
         self.begin_phase(slot, order.phase, attempt)?;
-        let mut launch = self.launch(slot, &order, None)?;
-        launch.job.reading = Reading::Verdict;
-        // Objects that it looks up with git must be those that have these names.
-        launch.job.env.push(("GIT_NO_REPLACE_OBJECTS".into(), "1".into()));
-        let contract = run.rules().contract();
-        let site = ReviewSite {
-            world: run.site.world,
-            program: run.site.program,
+        let mut review = ReviewTurn {
+            site: run.site.clone(),
             home: run.project.env.home.as_deref(),
+            sandbox: &run.reviewer,
+            launch: self.launch(slot, &order, None)?,
+            ends: self.ends(),
         };
-        let held = run
-            .reviewer
-            .confine(|| self.subject(slot), &mut launch.job, site)
-            .and_then(|confined| confined.map(|it| self.hold(slot, it, &launch.job)).transpose());
-        let (finished, changed, held_by) = match held {
-            Ok(held) => {
-                let finished = self.run_agent(launch);
-                let released = held.map(|(held, head)| {
-                    run.reviewer.release(held, run.site.world, |violations| {
-                        self.rewind(slot, head.as_ref(), violations);
-                    })
-                });
-                self.check_started(&finished, order.phase)?;
-                let (changed, held_by) =
-                    released.unwrap_or((Violations::default(), HeldBy::Nothing));
-                (finished, changed, Some(held_by))
-            }
-            Err(error) => (not_started(&error).finished, Violations::default(), None),
+        review.launch.job.reading = Reading::Verdict;
+        // Objects that it looks up with git must be those that have these names.
+        review.launch.job.env.push(("GIT_NO_REPLACE_OBJECTS".into(), "1".into()));
+        let confined = review.confine(|| self.subject(slot));
+        let tree = self.tree(slot);
+        let before = self.turns_in_project();
+        let have_slots_worked = || {
+            let now = self.turns_in_project();
+            now != before || now.iter().any(|(_, is_working)| *is_working)
         };
+        let reviewed =
+            review.run(confined, Some(&tree), have_slots_worked, |waiting| self.parked(waiting))?;
+        let Reviewed { ended, changes: changed, held_by } = reviewed;
+        let finished = ended.finished;
+        self.check_agent(&finished, &order)?;
         notes(&finished).iter().for_each(|note| run.site.note(note));
         if finished.cause == Cause::Interrupt {
-            return Ok(self.after_interrupt());
+            return Ok(());
         }
-        let answer = contract.read(evidence(&finished, backend));
+        let answer = run.rules().contract().read(evidence(&finished, backend));
         let record = SlotReview {
             slot: self.number,
             item_id: slot.start.item_id.clone(),
@@ -265,25 +248,20 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
             output: Some(recorded(&finished).into()),
         };
         let violations = changed.all_violations();
-        let flow = self.record_end(&finished, |heading| {
+        self.record_end(&finished, &order, |heading| {
             let violations = violations.iter().map(|violation| violation.record(heading));
             violations.chain([record.record(heading)]).collect()
         })?;
-        for violation in &violations {
-            let (number, path, what) = (self.number, &violation.path, &violation.what);
-            run.site.note(&format!(
-                "slot {number}: reviewer modified a protected file: {path} ({what})"
-            ));
-        }
+        note_violations(&violations, &format!("slot {}: ", self.number), &run.site);
         run.report(SlotProgress::Reviewed(slot, &record));
-        Ok(flow)
+        Ok(())
     }
 
-    fn merge(&self, slot: &Slot) -> Result<Flow, DriveError> {
+    fn merge(&self, slot: &Slot) -> Result<(), DriveError> {
         self.begin_phase(slot, Phase::Merge, 0)?;
         let merge = match self.is_mixed(slot) {
             Some(why) => on_record(slot, in_place(&[], why)),
-            None => self.run.worktrees.merge_back(slot, &self.dir)?,
+            None => self.tree(slot).merge_back()?,
         };
         if merge.outcome == MergeOutcome::Failed {
             check_room(&self.dir, merge.detail.as_deref().unwrap_or_default())?;
@@ -303,17 +281,15 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
                 "slot {number}: the work on {item} stays in the working tree, not committed ({why})"
             ));
         }
-        self.run.append(self.iteration, |heading| vec![merge.record(heading)])?;
-        Ok(Flow::Continue(()))
+        self.run.append(self.iteration, |heading| vec![merge.record(heading)])
     }
 
-    /// Ends a slot that cannot continue.
     fn give_up(&self, slot: &Slot, why: &str) -> Result<(), DriveError> {
-        self.finish(slot, slot.finished(Outcome::Failed, why.to_owned())).map(drop)
+        self.finish(slot, slot.finished(Outcome::Failed, why.to_owned()))
     }
 
     /// Cleans up behind the slot, closes or releases its item and records how it ended.
-    fn finish(&self, slot: &Slot, finish: SlotFinish) -> Result<Flow, DriveError> {
+    fn finish(&self, slot: &Slot, finish: SlotFinish) -> Result<(), DriveError> {
         let kept = match self.clean_up(slot, &finish) {
             Ok(kept) => kept,
             Err(error) => {
@@ -338,20 +314,20 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
         }
         self.run.append(self.iteration, |heading| vec![finish.record(heading)])?;
         self.run.report(SlotProgress::Finished(slot, &finish));
-        Ok(Flow::Break(()))
+        Ok(())
     }
 
     /// Removes the worktree of the slot, or moves what it left in the project itself to a branch. Returns the
     /// branches that have its work.
     fn clean_up(&self, slot: &Slot, finish: &SlotFinish) -> Result<Vec<String>, DriveError> {
-        let worktrees = &self.run.worktrees;
+        let tree = self.tree(slot);
         if !slot.start.branch.is_empty() {
-            return worktrees.clear(slot, &self.dir);
+            return tree.clear();
         }
         let has_begun = slot.phase.is_some();
         match self.is_mixed(slot) {
             None if finish.outcome == Outcome::Passed => {
-                if let Some(what) = worktrees.keep_discarded(slot, &self.dir, &self.run.id())? {
+                if let Some(what) = tree.keep_discarded()? {
                     self.run.site.note(&format!(
                         "slot {}: the work undid uncommitted changes of yours in {what}",
                         self.number
@@ -359,7 +335,7 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
                 }
                 Ok(Vec::new())
             }
-            None if has_begun => worktrees.set_aside(slot, &self.dir, &self.run.id()),
+            None if has_begun => tree.set_aside(),
             _ => Ok(Vec::new()),
         }
     }
@@ -393,6 +369,23 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
         other.start.slot != self.number && other.has_item() && other.start.branch.is_empty()
     }
 
+    /// For each other slot in the project itself, how many turns its workers completed, and whether one works now.
+    fn turns_in_project(&self) -> Vec<(usize, bool)> {
+        self.run.look(|slots| {
+            let others = slots
+                .slots
+                .iter()
+                .filter(|other| other.iteration == self.iteration && self.shares_project(other));
+            let turns = others.map(|other| {
+                let phase = other.phase.as_ref().and_then(|(phase, _)| phase.known());
+                let is_working = matches!(phase, Some(Phase::Implement | Phase::Fix));
+                let completed = usize::from(other.implement.is_some()) + other.fixes.len();
+                (completed, is_working && other.finish.is_none())
+            });
+            turns.collect()
+        })
+    }
+
     /// What the slot changed, by the tree object that it made. Where others work too, changes may be theirs.
     fn changes(&self, slot: &Slot, work: &Result<UnderReview, String>) -> Changes {
         match work.as_ref().map(|work| self.run.worktrees.is_empty(work)) {
@@ -405,7 +398,7 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
     fn implement_order(&self, slot: &Slot) -> ImplementOrder {
         ImplementOrder {
             instructions: self.run.prompts.in_force.developer_prompt.clone(),
-            item: self.item_text(slot),
+            item: self.item(slot),
             ground: self.ground(slot),
         }
     }
@@ -427,7 +420,7 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
         });
         ReviewOrder {
             instructions: run.prompts.in_force.reviewer_prompt.clone().unwrap_or_default(),
-            item: self.item_text(slot),
+            item: self.item(slot),
             ground: self.ground(slot),
             output: implement.map(|implement| implement.turn.output.clone()).unwrap_or_default(),
             diff: run.worktrees.diff(work),
@@ -442,20 +435,12 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
         }
     }
 
-    fn item_text(&self, slot: &Slot) -> ItemText {
-        let item = self.run.claims.item(self.number).unwrap_or_else(|| Item {
+    fn item(&self, slot: &Slot) -> Item {
+        self.run.claims.item(self.number).unwrap_or_else(|| Item {
             id: slot.start.item_id.clone(),
             title: slot.start.title.clone(),
             ..Item::default()
-        });
-        ItemText {
-            id: item.id,
-            title: item.title,
-            status: item.status.to_string(),
-            priority: item.priority.number().to_string(),
-            description: item.description,
-            acceptance: item.acceptance,
-        }
+        })
     }
 
     /// Where the slot works. Others may work there too although the settings allow only one by now.
@@ -473,17 +458,24 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
             phase: phase.into(),
             attempt,
         };
-        self.run.append_quietly(self.iteration, |heading| record.record(heading))?;
+        self.run.harness().record_quietly(self.iteration, |heading| record.record(heading))?;
         self.run.report(SlotProgress::Phase { slot, phase, attempt });
         Ok(())
     }
 
-    /// Runs an implementer or a fixer to its end; `None` when it was interrupted.
+    /// Records that an agent waits for its client, or does so no longer.
+    fn parked(&self, waiting: &Waiting) -> Result<(), DriveError> {
+        self.run.harness().record_quietly(self.iteration, |heading| waiting.record(heading))
+    }
+
+    /// Runs an implementer or a fixer to its end; `None` when the run was interrupted or the item lost.
     fn run_worker(&self, slot: &Slot, order: &Order<'_>) -> Result<Option<Finished>, DriveError> {
         self.begin_phase(slot, order.phase, order.attempt)?;
         let marker = self.run.loaded.plan.slots.stop_marker.as_deref();
-        let finished = self.run_agent(self.launch(slot, order, marker)?);
-        self.check_started(&finished, order.phase)?;
+        let launch = self.launch(slot, order, marker)?;
+        let ended = launch.run(&self.run.site, &self.ends(), |waiting| self.parked(waiting))?;
+        let finished = ended.finished;
+        self.check_agent(&finished, order)?;
         notes(&finished).iter().for_each(|note| self.run.site.note(note));
         Ok((finished.cause != Cause::Interrupt).then_some(finished))
     }
@@ -515,44 +507,38 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
     }
 
     fn environment(&self, slot: &Slot, order: &Order<'_>) -> Env {
-        let files = &self.run.loaded.files;
         Env {
-            run_id: Some(self.run.id()),
-            iteration: Some(self.iteration.to_string()),
             project_dir: std::path::absolute(&self.run.project.dir).ok(),
-            state_dir: Some(files.state_dir.to_path_buf()),
-            journal_file: Some(files.journal.clone()),
-            bin: Some(files.state_dir.tool()),
-            log_level: Some(self.run.loaded.plan.log_level.to_string()),
             slot_phase: Some(order.phase.to_string()),
             slot: Some(self.number.to_string()),
             item_id: Some(slot.start.item_id.clone()),
             fix_attempt: Some(order.attempt.to_string()),
-            ..Env::default()
+            ..environment(&self.run.loaded, &self.run.id(), self.iteration)
         }
     }
 
-    /// Runs an agent to its end, which comes early when the run is interrupted or the slot loses its item.
-    fn run_agent(&self, launch: Launch) -> Finished {
-        let ends = self.run.claims.ends(self.number, &self.run.site.interrupts);
-        launch.run(self.run.site.world, &ends).finished
+    fn tree<'s>(&'s self, slot: &'s Slot) -> SlotTree<'s> {
+        self.run.worktrees.of(slot, &self.dir, &self.run.id())
     }
 
-    /// Whether the slot continues after its agent was interrupted: to its end, if the item was lost.
-    fn after_interrupt(&self) -> Flow {
-        match self.run.site.interrupts.first() {
-            Some(_) => Flow::Break(()),
-            None => Flow::Continue(()),
-        }
+    /// Requests to end an agent: the run is interrupted, or the slot lost its item.
+    fn ends(&self) -> Interrupts {
+        self.run.claims.ends(self.number, &self.run.site.interrupts)
     }
 
-    /// Fails where the program of an agent is missing: it may have been removed since the run began.
-    fn check_started(&self, finished: &Finished, phase: Phase) -> Result<(), DriveError> {
+    /// Fails where the program of an agent is missing, which may have been removed since the run began, or where its
+    /// client cannot work. Neither is a failure of the item.
+    fn check_agent(&self, finished: &Finished, order: &Order<'_>) -> Result<(), DriveError> {
         match &finished.ending {
             Ending::NeverStarted(why) if why.obstacle == Obstacle::Program => {
-                Err(agent_missing(&self.run.loaded, phase, why.message.clone()))
+                Err(agent_missing(&self.run.loaded, order.phase, why.message.clone()))
             }
-            _ => Ok(()),
+            _ => match client_error(finished, order.backend) {
+                Some(error) if error.class != ErrorClass::Other => {
+                    Err(DriveError::Client { client: order.backend.command.clone(), error })
+                }
+                _ => Ok(()),
+            },
         }
     }
 
@@ -561,16 +547,17 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
     fn record_end(
         &self,
         finished: &Finished,
+        order: &Order<'_>,
         records: impl FnOnce(&Heading) -> Vec<Record>,
-    ) -> Result<Flow, DriveError> {
+    ) -> Result<(), DriveError> {
         if finished.exit_code() != 0 && !finished.timed_out() {
             check_room(&self.dir, "")?;
         }
         self.run.append(self.iteration, |heading| {
-            let usage = usage(finished).map(|usage| usage.record(heading));
+            let usage = usage(finished, order.backend, order.phase.name());
+            let usage = usage.map(|usage| usage.record(heading));
             usage.into_iter().chain(records(heading)).collect()
-        })?;
-        Ok(Flow::Continue(()))
+        })
     }
 
     /// The subject of a review: the tree of the slot, in which nothing may change.
@@ -588,6 +575,7 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
         let list = AllowList::read_only();
         let allow = growing.iter().fold(list, |list, file| list.growing(&seen_from(&tree, file)));
         let neighbours = match slot.start.branch.is_empty() {
+            false if self.run.look(|slots| slots.open().count()) > 1 => Neighbours::Worktrees,
             false => Neighbours::None,
             true if self.is_shared(slot) => Neighbours::Slots,
             true => Neighbours::Runs,
@@ -620,31 +608,6 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
             ..Speaker::default()
         };
         Ok((subject, reviewer_handler(&run.site, &run.loaded, memory, speaker)))
-    }
-
-    /// Looks at the tree before the reviewer starts, and notes what is checked out if that is restored.
-    fn hold(
-        &self,
-        slot: &Slot,
-        confined: Confined,
-        job: &Job,
-    ) -> io::Result<(Held, Option<HeadState>)> {
-        let head = match confined.needs_snapshot() {
-            true => self.run.worktrees.head(slot, &self.dir),
-            false => None,
-        };
-        Ok((self.run.reviewer.hold(confined, job, self.run.site.world)?, head))
-    }
-
-    /// Checks out what was checked out before a review.
-    fn rewind(&self, slot: &Slot, head: Option<&HeadState>, violations: &mut Violations) {
-        match head.map(|head| self.run.worktrees.restore(head, slot, &self.dir)) {
-            Some(Ok(true)) => violations.add_moved(),
-            Some(Err(error)) => {
-                violations.fail("its commits cannot be undone", &io::Error::other(error));
-            }
-            Some(Ok(false)) | None => {}
-        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Where slots work, what they changed there, and how that is merged back.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use autoloop_core::config::Isolation;
@@ -7,35 +8,27 @@ use autoloop_core::merge::{Merge, MergeOutcome, named_files};
 use autoloop_core::prompt::slot::{Diff, Ground, UnderReview};
 use autoloop_core::record::SlotMerge;
 use autoloop_core::slot::{Commit, Review, Slot};
+use autoloop_core::text::first_line;
 
 use crate::drive::DriveError;
+use crate::drive::review_turn::Checkout;
 use crate::drive::worktrees::{Work, WorktreeSpec, Worktrees, is_outcome};
 use crate::git::{GitError, HeadState, MergeBack, WorkBranch, Worktree, branch_name};
 use crate::project::{Loaded, Project};
+use crate::review::Violations;
 use crate::world::World;
 
 /// Maximum size of a diff, in bytes. A reviewer is shown fewer characters, and a character has up to four bytes.
 const DIFF_BYTES: usize = 400_000;
 
-/// Where the slots of a run work.
 pub(super) struct SlotWorktrees {
-    /// The repository of the project, or why there is none.
     trees: Result<Worktrees, String>,
     /// Why slots share the project although they should have worktrees, if that is so.
     no_trees: Option<String>,
     pub(super) isolation: Isolation,
     project: PathBuf,
     parallel: bool,
-    /// Whether the project is in no repository at all.
     outside: bool,
-}
-
-/// Where a slot works.
-pub(super) struct Place {
-    /// The branch; empty in the project itself.
-    pub(super) branch: String,
-    /// The directory that the agent is started in.
-    pub(super) tree: PathBuf,
 }
 
 impl SlotWorktrees {
@@ -81,7 +74,6 @@ impl SlotWorktrees {
         SlotWorktrees { trees, ..self }
     }
 
-    /// Remarks for the user.
     pub(super) fn notes(&self, review: Review) -> Vec<String> {
         let shared = self.no_trees.as_ref().map(|why| {
             format!("all slots work in the project, and see each other's changes: {why}")
@@ -101,13 +93,13 @@ impl SlotWorktrees {
 
     /// The checkout that the project is in, or the project itself.
     pub(super) fn checkout(&self) -> Vec<PathBuf> {
-        let top = self.trees.as_ref().map_or(&*self.project, |trees| trees.repository().top());
+        let top = self.trees.as_ref().map_or(&*self.project, |trees| trees.repository.top());
         top.canonicalize().into_iter().collect()
     }
 
     /// The directory of git that all worktrees share.
     pub(super) fn git_dir(&self) -> Option<PathBuf> {
-        self.trees.as_ref().ok()?.repository().common().canonicalize().ok()
+        self.trees.as_ref().ok()?.repository.common().canonicalize().ok()
     }
 
     /// The commit that changes are compared with; empty where there is none. In the project itself it has everything
@@ -116,15 +108,14 @@ impl SlotWorktrees {
         let Ok(trees) = &self.trees else { return Ok(String::new()) };
         Ok(match self.isolation {
             Isolation::Worktree => trees.base()?,
-            Isolation::Shared => trees.repository().checkpoint(run, &trees.except())?,
+            Isolation::Shared => trees.repository.checkpoint(run, &trees.except())?,
         })
     }
 
-    /// Deletes the checkpoint of a run that ended.
     pub(super) fn forget(&self, run: &str) -> Result<(), GitError> {
         match &self.trees {
             Ok(trees) if self.isolation == Isolation::Shared => {
-                trees.repository().forget_checkpoint(run)
+                trees.repository.forget_checkpoint(run)
             }
             _ => Ok(()),
         }
@@ -137,27 +128,15 @@ impl SlotWorktrees {
         if self.trees.is_err() || is_mixed { Commit::Off } else { wanted }
     }
 
-    /// Where a slot is to work.
-    pub(super) fn place(&self, slot_dir: &Path, run: &str) -> Place {
+    /// The branch of a slot that is to begin, and the directory that its agents are started in. In the project itself
+    /// it has no branch.
+    pub(super) fn place(&self, slot_dir: &Path, run: &str) -> (String, PathBuf) {
         match (&self.trees, self.isolation) {
-            (Ok(trees), Isolation::Worktree) => {
-                Place { branch: own_branch(slot_dir, run), tree: trees.place(slot_dir) }
-            }
-            _ => Place { branch: String::new(), tree: self.project.clone() },
+            (Ok(trees), Isolation::Worktree) => (own_branch(slot_dir, run), trees.place(slot_dir)),
+            _ => (String::new(), self.project.clone()),
         }
     }
 
-    /// Makes the worktree of a slot that has one, unless it exists.
-    pub(super) fn prepare(&self, slot: &Slot, slot_dir: &Path) -> Result<(), DriveError> {
-        if let Some(trees) = self.own(slot)? {
-            let worktree = worktree(slot, slot_dir);
-            trees.check_free(&worktree)?;
-            trees.prepare(&worktree)?;
-        }
-        Ok(())
-    }
-
-    /// Where a slot works, for its prompts.
     pub(super) fn ground(&self, slot: &Slot) -> Ground {
         match (slot.start.branch.is_empty(), self.parallel) {
             (false, _) => Ground::Worktree,
@@ -166,25 +145,80 @@ impl SlotWorktrees {
         }
     }
 
-    /// What is checked out where a slot works; `None` where git fails.
-    pub(super) fn head(&self, slot: &Slot, slot_dir: &Path) -> Option<HeadState> {
-        let tree = self.tree(self.trees.as_ref().ok()?, slot, slot_dir).ok()?;
-        if !slot.start.branch.is_empty() {
-            let WorktreeSpec { branch, base, .. } = worktree(slot, slot_dir);
-            tree.leave_other_branch(&WorkBranch { name: branch, base, message: "" }).ok()?;
+    pub(super) fn is_empty(&self, work: &UnderReview) -> bool {
+        let tree_of = |trees: &Worktrees| trees.repository.tree_of(&work.base).ok();
+        self.trees.as_ref().ok().and_then(tree_of).is_some_and(|tree| tree == work.tree)
+    }
+
+    pub(super) fn diff(&self, work: &Result<UnderReview, String>) -> Diff {
+        let (trees, work) = match (&self.trees, work) {
+            (Ok(trees), Ok(work)) => (trees, work),
+            (Err(why), _) | (_, Err(why)) => return Diff::Unknown(why.clone()),
+        };
+        match trees.repository.diff(&work.base, &work.tree, DIFF_BYTES) {
+            Ok(text) if text.trim().is_empty() => Diff::Empty,
+            Ok(text) => Diff::Text(text),
+            Err(error) => Diff::Unknown(error.to_string()),
         }
-        tree.head_state().ok()
+    }
+
+    pub(super) fn of<'s>(&'s self, slot: &'s Slot, dir: &'s Path, run: &str) -> SlotTree<'s> {
+        let title = first_line(&slot.start.title, 60);
+        SlotTree {
+            trees: self.trees.as_ref().map_err(String::as_str),
+            slot,
+            worktree: WorktreeSpec { dir, branch: &slot.start.branch, base: &slot.start.base },
+            own_branch: own_branch(dir, run),
+            message: format!("{}: {title}", slot.start.item_id),
+        }
+    }
+}
+
+/// The work of one slot: in its worktree, or in the project itself.
+pub(super) struct SlotTree<'s> {
+    /// The repository, or why there is none: a resumed run may have lost it.
+    trees: Result<&'s Worktrees, &'s str>,
+    slot: &'s Slot,
+    worktree: WorktreeSpec<'s>,
+    /// The branch of a slot in the project itself, for work that does not stay there.
+    own_branch: String,
+    message: String,
+}
+
+impl SlotTree<'_> {
+    fn is_in_project(&self) -> bool {
+        self.worktree.branch.is_empty()
+    }
+
+    /// The worktrees, for a slot that has its own.
+    fn own(&self) -> Result<Option<&Worktrees>, DriveError> {
+        match (self.is_in_project(), self.trees) {
+            (true, _) => Ok(None),
+            (false, Ok(trees)) => Ok(Some(trees)),
+            (false, Err(why)) => Err(DriveError::NoWorktrees(why.to_owned())),
+        }
+    }
+
+    fn open(&self, trees: &Worktrees) -> Result<Worktree, GitError> {
+        match self.is_in_project() {
+            true => trees.project(),
+            false => trees.tree(&self.worktree),
+        }
+    }
+
+    /// Makes the worktree of a slot that has one, unless it exists.
+    pub(super) fn prepare(&self) -> Result<(), DriveError> {
+        if let Some(trees) = self.own()? {
+            trees.check_free(&self.worktree)?;
+            trees.prepare(&self.worktree)?;
+        }
+        Ok(())
     }
 
     /// Checks out what was checked out before. Returns whether something else was.
-    pub(super) fn restore(
-        &self,
-        head: &HeadState,
-        slot: &Slot,
-        slot_dir: &Path,
-    ) -> Result<bool, GitError> {
-        let Ok(trees) = &self.trees else { return Ok(false) };
-        let tree = self.tree(trees, slot, slot_dir)?;
+    fn restore(&self, head: &HeadState) -> Result<bool, GitError> {
+        let Ok(trees) = self.trees else { return Ok(false) };
+        let tree = self.open(trees)?;
         let has_moved = tree.head_state().ok().as_ref() != Some(head);
         if has_moved {
             tree.restore_head(head)?;
@@ -192,64 +226,49 @@ impl SlotWorktrees {
         Ok(has_moved)
     }
 
-    /// The work of a slot as it is now: the tree object that is reviewed, and that alone may be merged then. The error
-    /// is the reason why there is none.
-    pub(super) fn work(&self, slot: &Slot, slot_dir: &Path) -> Result<UnderReview, String> {
-        let trees = self.trees.as_ref().map_err(Clone::clone)?;
-        let base = slot.start.base.clone();
-        let tree = match slot.start.branch.is_empty() {
-            true => trees.capture_project(&base),
-            false => self.tree(trees, slot, slot_dir).and_then(|tree| trees.capture(&tree, &base)),
+    /// The work as it is now: the tree object that is reviewed, and that alone may be merged then. The error is the
+    /// reason why there is none.
+    pub(super) fn work(&self) -> Result<UnderReview, String> {
+        let (trees, base) = (self.trees?, self.worktree.base);
+        let tree = match self.is_in_project() {
+            true => trees.capture_project(base),
+            false => self.open(trees).and_then(|tree| trees.capture(&tree, base)),
         };
-        Ok(UnderReview { base, tree: tree.map_err(|error| error.to_string())? })
+        let tree = tree.map_err(|error| error.to_string())?;
+        Ok(UnderReview { base: base.to_owned(), tree })
     }
 
-    pub(super) fn is_empty(&self, work: &UnderReview) -> bool {
-        let tree_of = |trees: &Worktrees| trees.repository().tree_of(&work.base).ok();
-        self.trees.as_ref().ok().and_then(tree_of).is_some_and(|tree| tree == work.tree)
+    fn finished_work(&self) -> Work<'_> {
+        let tree = self.slot.reviews.last().map(|review| &*review.tree);
+        let (left, merge) = (&*self.message, &*self.message);
+        Work { worktree: self.worktree, left, merge, tree, failure: None }
     }
 
-    /// What a slot changed since it began.
-    pub(super) fn diff(&self, work: &Result<UnderReview, String>) -> Diff {
-        let (trees, work) = match (&self.trees, work) {
-            (Ok(trees), Ok(work)) => (trees, work),
-            (Err(why), _) | (_, Err(why)) => return Diff::Unknown(why.clone()),
-        };
-        match trees.repository().diff(&work.base, &work.tree, DIFF_BYTES) {
-            Ok(text) if text.trim().is_empty() => Diff::Empty,
-            Ok(text) => Diff::Text(text),
-            Err(error) => Diff::Unknown(error.to_string()),
-        }
-    }
-
-    /// Commits what a slot left and merges it into the project. Fails where git cannot do so at the moment: it would
+    /// Commits what the slot left and merges it into the project. Fails where git cannot do so at the moment: it would
     /// fail for the next slot as well.
-    pub(super) fn merge_back(&self, slot: &Slot, slot_dir: &Path) -> Result<SlotMerge, GitError> {
-        let branch = &slot.start.branch;
-        let message = message(slot);
-        let work = work(slot, slot_dir, &message);
-        let merge = match self.own(slot) {
-            Ok(Some(trees)) => trees.merge_back(&work)?,
-            Ok(None) => self.commit_in_place(slot, &message)?,
+    pub(super) fn merge_back(&self) -> Result<SlotMerge, GitError> {
+        let merge = match self.own() {
+            Ok(Some(trees)) => trees.merge_back(&self.finished_work())?,
+            Ok(None) => self.commit_in_place()?,
             Err(why) => {
-                let failed = Merge::new(MergeOutcome::Failed, branch, "");
+                let failed = Merge::new(MergeOutcome::Failed, self.worktree.branch, "");
                 Merge { detail: why.to_string(), ..failed }
             }
         };
-        Ok(on_record(slot, merge))
+        Ok(on_record(self.slot, merge))
     }
 
-    /// Commits what a slot made in the project itself, without the changes of the user. Where that is not possible,
+    /// Commits what the slot made in the project itself, without the changes of the user. Where that is not possible,
     /// it stays as it is.
-    fn commit_in_place(&self, slot: &Slot, message: &str) -> Result<Merge, GitError> {
+    fn commit_in_place(&self) -> Result<Merge, GitError> {
         let merge = |outcome, commit: &str| Merge::new(outcome, "", commit);
-        let (Ok(trees), base) = (&self.trees, &slot.start.base) else {
+        let (Ok(trees), base) = (self.trees, self.worktree.base) else {
             return Ok(in_place(&[], "there is no repository"));
         };
         let committed = trees.capture_project(base).and_then(|tree| {
-            let is_reviewed = slot.reviews.last().is_none_or(|review| review.tree == tree);
+            let is_reviewed = self.slot.reviews.last().is_none_or(|review| review.tree == tree);
             let outcome = match is_reviewed {
-                true => trees.repository().commit_work(base, &tree, message)?,
+                true => trees.repository.commit_work(base, &tree, &self.message)?,
                 false => return Ok(Merge { tree, ..merge(MergeOutcome::Changed, "") }),
             };
             let merge = match outcome {
@@ -273,83 +292,65 @@ impl SlotWorktrees {
 
     /// The files in which work in the project itself undid uncommitted changes of the user, and the branch on which
     /// these changes are kept.
-    pub(super) fn keep_discarded(
-        &self,
-        slot: &Slot,
-        slot_dir: &Path,
-        run: &str,
-    ) -> Result<Option<String>, GitError> {
-        let merge = slot.merge.as_ref().filter(|merge| merge.outcome != MergeOutcome::Nothing);
+    pub(super) fn keep_discarded(&self) -> Result<Option<String>, GitError> {
+        let merge = self.slot.merge.as_ref();
+        let merge = merge.filter(|merge| merge.outcome != MergeOutcome::Nothing);
         let tree = merge.and_then(|merge| merge.tree.as_deref());
-        let (Ok(trees), Some(tree)) = (&self.trees, tree) else { return Ok(None) };
-        let branch = format!("{}-before", own_branch(slot_dir, run));
-        let files = trees.repository().keep_discarded(&slot.start.base, tree, &branch)?;
+        let (Ok(trees), Some(tree)) = (self.trees, tree) else { return Ok(None) };
+        let branch = format!("{}-before", self.own_branch);
+        let files = trees.repository.keep_discarded(self.worktree.base, tree, &branch)?;
         let files = named_files(&files);
         Ok((!files.is_empty()).then(|| format!("{files}; they are on branch {branch}")))
     }
 
-    /// Moves what a slot left in the project itself to a branch, and restores the project. Returns the branches that
-    /// have it.
-    pub(super) fn set_aside(
-        &self,
-        slot: &Slot,
-        slot_dir: &Path,
-        run: &str,
-    ) -> Result<Vec<String>, DriveError> {
-        let Ok(trees) = &self.trees else { return Ok(Vec::new()) };
-        if slot.start.base.is_empty() {
+    /// Moves what the slot left in the project itself to a branch, and restores the project. Returns the branches
+    /// that have it.
+    pub(super) fn set_aside(&self) -> Result<Vec<String>, DriveError> {
+        let (Ok(trees), base) = (self.trees, self.worktree.base) else { return Ok(Vec::new()) };
+        if base.is_empty() {
             return Ok(Vec::new());
         }
-        let (name, message) = (own_branch(slot_dir, run), message(slot));
-        let branch = WorkBranch { name: &name, base: &slot.start.base, message: &message };
-        Ok(trees.repository().set_aside(&branch, &trees.except())?)
+        let branch = WorkBranch { name: &self.own_branch, base, message: &self.message };
+        Ok(trees.repository.set_aside(&branch, &trees.except())?)
     }
 
-    /// Removes the worktree of a slot, and its branch if nothing is lost with it. Returns the branches that have its
-    /// work.
-    pub(super) fn clear(&self, slot: &Slot, slot_dir: &Path) -> Result<Vec<String>, DriveError> {
-        let Some(trees) = self.own(slot)? else { return Ok(Vec::new()) };
-        let WorktreeSpec { branch, base, .. } = worktree(slot, slot_dir);
-        let message = message(slot);
-        let merged = slot
-            .merge
-            .as_ref()
-            .filter(|merge| merge.outcome.known().is_some_and(MergeOutcome::is_settled));
-        let merged = merged.and_then(|merge| merge.tree.as_deref());
-        trees.keep(&work(slot, slot_dir, &message), merged)?;
-        trees.clear(&worktree(slot, slot_dir))?;
+    /// Removes the worktree of the slot, and its branch if nothing is lost with it. Returns the branches that have
+    /// its work.
+    pub(super) fn clear(&self) -> Result<Vec<String>, DriveError> {
+        let Some(trees) = self.own()? else { return Ok(Vec::new()) };
+        let WorktreeSpec { branch, base, .. } = self.worktree;
+        let merge = self.slot.merge.as_ref();
+        let is_settled =
+            |merge: &&SlotMerge| merge.outcome.known().is_some_and(MergeOutcome::is_settled);
+        let merged = merge.filter(is_settled).and_then(|merge| merge.tree.as_deref());
+        trees.keep(&self.finished_work(), merged)?;
+        trees.clear(&self.worktree)?;
         trees.drop_branch(branch, &[base, &trees.base()?], merged)?;
-        Ok(trees.repository().work_branches(branch)?)
+        Ok(trees.repository.work_branches(branch)?)
+    }
+}
+
+impl Checkout for SlotTree<'_> {
+    fn head(&self) -> Option<HeadState> {
+        let tree = self.open(self.trees.ok()?).ok()?;
+        if !self.is_in_project() {
+            let WorktreeSpec { branch, base, .. } = self.worktree;
+            tree.leave_other_branch(&WorkBranch { name: branch, base, message: "" }).ok()?;
+        }
+        tree.head_state().ok()
     }
 
-    /// The worktrees, for a slot that has its own. A resumed run may have lost its repository.
-    fn own(&self, slot: &Slot) -> Result<Option<&Worktrees>, DriveError> {
-        match (slot.start.branch.is_empty(), &self.trees) {
-            (true, _) => Ok(None),
-            (false, Ok(trees)) => Ok(Some(trees)),
-            (false, Err(why)) => Err(DriveError::NoWorktrees(why.clone())),
+    fn rewind(&self, head: &HeadState, violations: &mut Violations) {
+        match self.restore(head) {
+            Ok(true) => violations.add_moved(),
+            Ok(false) => {}
+            Err(error) => {
+                violations.fail("its commits cannot be undone", &io::Error::other(error));
+            }
         }
     }
-
-    fn tree(&self, trees: &Worktrees, slot: &Slot, slot_dir: &Path) -> Result<Worktree, GitError> {
-        match slot.start.branch.is_empty() {
-            true => trees.project(),
-            false => trees.tree(&worktree(slot, slot_dir)),
-        }
-    }
 }
 
-/// The worktree of a slot that has its own.
-fn worktree<'s>(slot: &'s Slot, slot_dir: &'s Path) -> WorktreeSpec<'s> {
-    WorktreeSpec { dir: slot_dir, branch: &slot.start.branch, base: &slot.start.base }
-}
-
-fn work<'s>(slot: &'s Slot, slot_dir: &'s Path, message: &'s str) -> Work<'s> {
-    let tree = slot.reviews.last().map(|review| &*review.tree);
-    Work { worktree: worktree(slot, slot_dir), left: message, merge: message, tree, failure: None }
-}
-
-/// The branch on which the work of a slot is.
 fn own_branch(slot_dir: &Path, run: &str) -> String {
     let name = slot_dir.file_name().unwrap_or_default().to_string_lossy();
     branch_name(&["slots", run, &name])
@@ -371,10 +372,4 @@ pub(super) fn on_record(slot: &Slot, merge: Merge) -> SlotMerge {
         files: merge.files,
         detail: Some(merge.detail).filter(|detail| !detail.is_empty()),
     }
-}
-
-/// The message of a commit.
-fn message(slot: &Slot) -> String {
-    let title = autoloop_core::text::first_line(&slot.start.title, 60);
-    format!("{}: {title}", slot.start.item_id)
 }

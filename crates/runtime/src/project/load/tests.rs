@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::*;
 use crate::project::Overrides;
 use crate::world::RealDisk;
-use autoloop_core::config::{BackendKind, Config, Value};
+use autoloop_core::config::{BackendKind, Key, Value};
 use tempfile::TempDir;
 
 /// A directory with a project in it.
@@ -172,17 +172,17 @@ fn where_things_are_kept_is_known_before_a_preset_is_in_place() {
     ]);
     let mut project = Project::before_preset(&stage.path("loop"), "mine");
     project.env.user_file = Some(stage.path("user/config.toml"));
-    let outline = project.outline(&RealDisk).unwrap();
+    let outline = project.outline(&Sources::new(&RealDisk)).unwrap();
     assert_eq!(*outline.files.state_dir, *stage.path("loop/state"));
     assert_eq!(outline.files.journal, stage.path("loop/state/journal.jsonl"));
-    assert_eq!(Config::from(&outline.settings).run_id_format.name(), "counter");
+    assert_eq!(outline.settings.value(Key::RunIdFormat), &Value::Text("counter".into()));
 
     // The preset that is put in place then keeps things there too.
     stage.write("preset/autoloops.toml", "core.state_dir = 'elsewhere'");
     project.loop_dir = stage.path("preset");
     assert_eq!(project.load(&RealDisk).unwrap().files, outline.files);
     project.dir = stage.path("nowhere");
-    let refused = stage.shown(project.outline(&RealDisk).unwrap_err().to_string());
+    let refused = stage.shown(project.outline(&Sources::new(&RealDisk)).unwrap_err().to_string());
     assert_eq!(refused, "there is no directory ROOT/nowhere");
 }
 

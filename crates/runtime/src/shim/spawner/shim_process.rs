@@ -3,7 +3,7 @@
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -16,16 +16,16 @@ use crate::process::{Note, TOKEN, kill_marked, token};
 use crate::procfs;
 use crate::shim::COMMAND;
 use crate::shim::protocol::{self, After, Order};
-use crate::world::{CRASH_GRACE, Ending, Finished, Job, OsEntropy, Report, Signal};
+use crate::world::{CRASH_GRACE, Ending, Finished, Job, OsEntropy, Signal};
 
 /// How often a shim is woken, in case that it was stopped.
 const WAKE: Duration = Duration::from_secs(1);
 
-/// A job to run, and where its reports go.
+/// A job to run, and where its end is reported.
 pub(super) struct Request {
     pub(super) job: Job,
     pub(super) signals: Receiver<Signal>,
-    pub(super) reports: Sender<Report>,
+    pub(super) finished: Sender<Finished>,
     /// The id of the shim, or why there is none.
     pub(super) started: Sender<io::Result<u32>>,
 }
@@ -35,25 +35,14 @@ pub(super) struct Request {
 pub(super) struct IdleShim {
     /// The directory of its note.
     pub(super) notes: Option<PathBuf>,
-    requests: Sender<Request>,
-    gone: Receiver<()>,
-}
-
-impl IdleShim {
-    /// Runs a job; returns it if the shim is gone.
-    pub(super) fn run(self, request: Request) -> Option<Request> {
-        self.requests.send(request).err().map(|unsent| unsent.0)
-    }
-
-    /// Ends the shim. The channel closes when it is gone.
-    pub(super) fn end(self) -> Receiver<()> {
-        self.gone
-    }
+    pub(super) requests: Sender<Request>,
+    /// Closes when the shim has ended, which it does when it can get no more requests.
+    pub(super) gone: Receiver<()>,
 }
 
 struct Shim {
     child: Child,
-    reports: Option<ChildStdout>,
+    reports: io::PipeReader,
     control: io::PipeWriter,
     token: String,
     note: Option<Note>,
@@ -74,9 +63,9 @@ fn run_jobs(program: &Path, mut request: Request, idle: &IdleShims) {
             Err(error) => return drop(request.started.send(Err(error))),
         };
         let _ = request.started.send(Ok(shim.child.id()));
-        let Request { job, signals, reports, .. } = request;
+        let Request { job, signals, finished, .. } = request;
         let (notes, is_marked) = (job.notes.clone(), !job.token.is_empty());
-        let (finished, left) = shim.run(job, signals, &reports);
+        let (report, left) = shim.run(job, signals);
         let (requests, received) = channel();
         // Dropped at the end of this thread, and so of the shim.
         let (_alive, gone) = channel();
@@ -88,9 +77,9 @@ fn run_jobs(program: &Path, mut request: Request, idle: &IdleShims) {
             shim.end();
             None
         });
-        let _ = reports.send(Report::Finished(finished));
+        let _ = finished.send(report);
         // A reader to the end of the channel must not wait for the next job.
-        drop(reports);
+        drop(finished);
         match (received.recv(), waiting.take()) {
             (Ok(next), shim) => (request, waiting) = (next, shim),
             (Err(_), Some(shim)) => return shim.end(),
@@ -125,20 +114,15 @@ impl Shim {
         let (orders, control) = io::pipe()?;
         let mut command = Command::new(program);
         command.arg0("autoloop").arg(COMMAND).env(TOKEN, &token).process_group(0);
-        let mut child = command.stdin(orders).stdout(Stdio::piped()).spawn()?;
-        let reports = child.stdout.take();
+        let (reports, output) = io::pipe()?;
+        let child = command.stdin(orders).stdout(output).spawn()?;
         Ok(Shim { child, reports, control, token, note })
     }
 
-    /// Sends the order, and forwards reports until the job has ended. Returns how it ended, and the shim if it waits
-    /// for another job.
-    fn run(
-        self,
-        job: Job,
-        signals: Receiver<Signal>,
-        reports: &Sender<Report>,
-    ) -> (Box<Finished>, Option<Shim>) {
-        let Shim { mut child, reports: mut pipe, mut control, token, note } = self;
+    /// Sends the order, and waits until the job has ended. Returns how it ended, and the shim if it waits for another
+    /// job.
+    fn run(self, job: Job, signals: Receiver<Signal>) -> (Finished, Option<Shim>) {
+        let Shim { mut child, mut reports, mut control, token, note } = self;
         let job = Job { token: token.clone(), ..job };
         // An order that does not arrive shows in the reports.
         let sent = protocol::write_order(&mut control, &Order { harness: std::process::id(), job });
@@ -149,16 +133,18 @@ impl Shim {
             let shim = procfs::pid(child.id());
             move || send_signals(shim, &signals, &control)
         });
-        let received = receive(pipe.as_mut(), reports);
+        let received = protocol::read_report(&mut reports);
         let control = shared.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let finished = match (received, control) {
-            (Ok((finished, After::Stays)), Some(control)) => {
-                return (finished, Some(Shim { child, reports: pipe, control, token, note }));
+        let received = match (received, control) {
+            (Ok(Some((finished, After::Stays))), Some(control)) => {
+                return (finished, Some(Shim { child, reports, control, token, note }));
             }
-            (received, _) => received.map(|(finished, _)| finished),
+            (Ok(Some((finished, _))), _) => Ok(finished),
+            (Ok(None), _) => Err(None),
+            (Err(error), _) => Err(Some(error)),
         };
         let status = child.wait();
-        let finished = finished.unwrap_or_else(|error| {
+        let finished = received.unwrap_or_else(|error| {
             let ended = match (error.or(sent.err()), status) {
                 (Some(error), _) => format!("sent a malformed report: {error}"),
                 (None, Ok(status)) => match (status.code(), status.signal()) {
@@ -169,7 +155,7 @@ impl Shim {
             };
             let swept = kill_marked(&token, CRASH_GRACE).len();
             let lost = format!("its supervisor {ended}; {swept} processes of the job were killed");
-            Box::new(Finished::new(Ending::Lost(lost)))
+            Finished::new(Ending::Lost(lost))
         });
         note.into_iter().for_each(Note::remove);
         (finished, None)
@@ -181,23 +167,6 @@ impl Shim {
         let _ = child.kill();
         let _ = child.wait();
         note.into_iter().for_each(Note::remove);
-    }
-}
-
-/// Forwards the reports of a shim up to the last one about a job. Without one the shim has failed; the error is there
-/// when a report was malformed.
-fn receive(
-    pipe: Option<&mut ChildStdout>,
-    reports: &Sender<Report>,
-) -> Result<(Box<Finished>, After), Option<io::Error>> {
-    let Some(pipe) = pipe else { return Err(None) };
-    loop {
-        match protocol::read_report(pipe) {
-            Ok(Some((Report::Finished(finished), after))) => return Ok((finished, after)),
-            Ok(Some((report, _))) => drop(reports.send(report)),
-            Ok(None) => return Err(None),
-            Err(error) => return Err(Some(error)),
-        }
     }
 }
 

@@ -180,8 +180,10 @@ impl<'a> Agent<'a> {
             ("items", "t-1=passed"),
             ("reviewer_prompt", "forged"),
         ];
-        let fields: Object =
-            fields.iter().map(|(name, text)| ((*name).to_owned(), Value::from(*text))).collect();
+        let fields: Object = fields
+            .iter()
+            .map(|(name, text)| ((*name).to_owned(), Value::Text((*text).to_owned())))
+            .collect();
         let mut heading = self.heading();
         if dice.chance(1, 4) {
             heading.iteration = (self.turn.iteration + 1).to_string();
@@ -194,7 +196,7 @@ impl<'a> Agent<'a> {
         let mut heading = self.heading();
         let topic =
             one_of(dice, &["queue.task.closed", "queue.task.claimed", "queue.task.released"]);
-        let field = |name: &str, text: &str| (name.to_owned(), Value::from(text));
+        let field = |name: &str, text: &str| (name.to_owned(), Value::Text(text.to_owned()));
         let fields = vec![
             field("task", &self.turn.item),
             field("owner", "mallory"),

@@ -81,7 +81,7 @@ impl Judge {
                 self.runs.insert(run.clone(), RunModel::begins(&self.setup, record));
             }
         }
-        if topic == "slot.run.finish" {
+        if topic == "slot.run.finish" && record.field("reason").as_deref() != Some("interrupted") {
             self.check_end(&run, record);
         }
     }

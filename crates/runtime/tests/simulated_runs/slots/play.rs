@@ -139,7 +139,9 @@ impl Play {
         lock(&self.stage.witness).look();
         let is_alive = self.stage.sim.disk.is_alive();
         let disk = match driven {
-            Ok(slots) if slots.finish.is_some() && is_alive => return self.stage.is_over(),
+            Ok(slots) if !slots.status().is_unfinished() && is_alive => {
+                return self.stage.is_over();
+            }
             Ok(_) => self.stage.sim.disk.reopen(),
             Err(error) => {
                 let is_missing = matches!(error, DriveError::Launch(LaunchError::NoAgent { .. }));

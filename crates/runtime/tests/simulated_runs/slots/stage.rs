@@ -113,7 +113,7 @@ impl Stage {
         let slots = SlotsDriver::open(site, &launch, &queue, &[])?.run()?;
         let mut witness = lock(&self.witness);
         witness.look();
-        if slots.finish.is_some() && sim.disk.is_alive() {
+        if !slots.status().is_unfinished() && sim.disk.is_alive() {
             check(&slots, &witness.judge.runs[&slots.id]);
         }
         Ok(slots)

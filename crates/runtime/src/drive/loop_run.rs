@@ -1,7 +1,8 @@
-//! The turns of a loop, prepared: prompts, environment, and the subject of a metareview.
+//! A run of a loop: its state, and its turns, prepared: prompts, environment, and the subject of a metareview.
 
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use autoloop_core::agents::Stream;
 use autoloop_core::env::Env;
@@ -12,17 +13,17 @@ use autoloop_core::prompt::iteration::IterationOrder;
 use autoloop_core::prompt::review::ReviewOrder;
 use autoloop_core::prompt::wave::OwnTree;
 use autoloop_core::prompt::{Budgets, LoopContext, RoleText, Routing, Tools};
+use autoloop_core::record::{Heading, Record};
 use autoloop_core::review::Contract;
-use autoloop_core::run::Run;
+use autoloop_core::run::{LoopFold, Run};
 use autoloop_core::step::{Order, Remark, remark};
 use autoloop_core::topology::Route;
-use autoloop_core::views::scratchpad::Scratchpad;
 use autoloop_core::wave::Parallel;
 
 use super::turn_records::refusal_text;
-use super::{DriveError, reviewer_handler};
+use super::{DriveError, environment, reviewer_handler};
 use crate::emit::Speaker;
-use crate::harness::create_dirs;
+use crate::harness::{Harness, create_dirs};
 use crate::ipc::Handler;
 use crate::journal::FileSettings;
 use crate::journal::sidecar::sidecar_dir;
@@ -34,39 +35,69 @@ use crate::sandbox::{Extent, repository_paths};
 use crate::site::Site;
 use crate::turn::{Launch, Place, Turn};
 
-/// Maximum number of characters of earlier outputs in a prompt.
 const SCRATCHPAD_BUDGET: usize = 24_000;
 
-/// A turn of an agent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LoopTurn<'t> {
     /// The iteration, or the one that follows a review.
     pub(super) iteration: u64,
     pub(super) recent_event: &'t str,
-    /// The roles that should act, and the events that they may emit.
     pub(super) route: &'t Route,
     /// The contract of a review; empty in an iteration.
     pub(super) review: &'t str,
     pub(super) prompt: &'t str,
 }
 
-/// What the turns of a run are made from.
-#[derive(Clone, Copy)]
-pub(super) struct LoopTurns<'c> {
-    pub(super) site: &'c Site<'c>,
-    pub(super) project: &'c Project,
-    pub(super) loaded: &'c Loaded,
-    pub(super) run: &'c Run,
-    pub(super) scratchpad: &'c Scratchpad,
-    pub(super) dir: &'c RunDir,
-    pub(super) own_tree: Option<&'c OwnTree>,
-    pub(super) notices: &'c [String],
+/// A run of a loop, as its iterations, reviews, waves and chains share it.
+pub(super) struct LoopRun<'a> {
+    pub(super) site: Site<'a>,
+    pub(super) project: &'a Project,
+    pub(super) harness: Harness<'a, LoopFold>,
+    pub(super) loaded: Loaded,
+    pub(super) objective: String,
+    /// What the earlier steps of a chain left; empty outside of one.
+    pub(super) handoff: String,
+    /// What is wrong with the files of the loop, for the next prompt.
+    pub(super) notices: Vec<String>,
+    pub(super) dir: RunDir,
+    pub(super) branch: Option<Branch>,
 }
 
-impl LoopTurns<'_> {
-    /// The data of an iteration's prompt, without what only the driver knows.
-    pub(super) fn iteration(&self, order: &Order) -> Result<IterationOrder, DriveError> {
-        let (plan, run) = (&self.loaded.plan, self.run);
+/// What makes a run a branch of a wave.
+#[derive(Clone, Debug)]
+pub(super) struct Branch {
+    pub(super) parent: String,
+    pub(super) dir: RunDir,
+    pub(super) opening_event: String,
+    pub(super) timeout: Duration,
+    /// Its worktree, if it does not work in the project itself.
+    pub(super) own_tree: Option<OwnTree>,
+}
+
+impl LoopRun<'_> {
+    pub(super) fn state(&self) -> &Run {
+        &self.harness.fold().run
+    }
+
+    pub(super) fn append(
+        &mut self,
+        iteration: impl ToString,
+        record: impl FnOnce(&Heading) -> Record,
+    ) -> Result<(), DriveError> {
+        self.harness.record(iteration, |heading| vec![record(heading)])
+    }
+
+    fn own_tree(&self) -> Option<&OwnTree> {
+        self.branch.as_ref()?.own_tree.as_ref()
+    }
+
+    /// The data of an iteration's prompt. `chains` is the number of chains that the run may still request.
+    pub(super) fn iteration(
+        &self,
+        order: &Order,
+        chains: Option<u64>,
+    ) -> Result<IterationOrder, DriveError> {
+        let (plan, run) = (&self.loaded.plan, self.state());
         let remarks = remark(run, &plan.rules());
         let notices = remarks.iter().map(Remark::notice).chain(self.notices.iter().cloned());
         let routing = self.routing(&order.recent_event, order.route.clone());
@@ -77,19 +108,18 @@ impl LoopTurns<'_> {
                 ..self.context(order.iteration, routing)?
             },
             max_iterations: plan.max_iterations,
-            objective: String::new(),
-            handoff: String::new(),
+            objective: self.objective.clone(),
+            handoff: self.handoff.clone(),
             harness_instructions: self.loaded.harness.clone().unwrap_or_default(),
             completion: plan.completion.clone(),
             parallel: plan.parallel,
-            own_tree: self.own_tree.cloned(),
+            own_tree: self.own_tree().cloned(),
             joined: run.waves.joined.clone(),
-            chains: None,
+            chains,
             returned: run.spawns.returned.clone(),
         })
     }
 
-    /// The data of a metareview's prompt.
     pub(super) fn review(
         &self,
         before: u64,
@@ -103,20 +133,28 @@ impl LoopTurns<'_> {
     }
 
     fn context(&self, iteration: u64, routing: Routing) -> Result<LoopContext, DriveError> {
-        let run = self.run;
+        let run = self.state();
         Ok(LoopContext {
             run: run.id.clone(),
             iteration,
-            notices: self.notices.to_vec(),
+            notices: self.notices.clone(),
             invalid_emits: run.invalid_count,
             last_rejected: run.last_rejected.clone(),
             backpressure: run.backpressure.as_ref().map(refusal_text),
             memory: self.memory()?,
             routing,
-            scratchpad: self.scratchpad.compact(SCRATCHPAD_BUDGET),
+            scratchpad: self.harness.fold().scratchpad.compact(SCRATCHPAD_BUDGET),
             tools: self.tools(),
             budgets: Budgets::default(),
         })
+    }
+
+    pub(super) fn backend(&self, route: &Route) -> BackendPlan {
+        let role = route.roles.first().and_then(|role| self.loaded.topology.role(role));
+        match role {
+            Some(role) => self.loaded.plan.backend_for(role).clone(),
+            None => self.loaded.plan.backend.clone(),
+        }
     }
 
     pub(super) fn launch(
@@ -124,7 +162,7 @@ impl LoopTurns<'_> {
         backend: &BackendPlan,
         turn: &LoopTurn<'_>,
     ) -> Result<Launch, DriveError> {
-        create_dirs(self.dir, self.site.world)?;
+        create_dirs(&self.dir, self.site.world)?;
         let (name, stream) = match turn.review {
             "" => ("iteration", "stream"),
             review => (review, "review"),
@@ -133,43 +171,37 @@ impl LoopTurns<'_> {
         let turn = Turn {
             backend,
             prompt: turn.prompt,
-            dir: self.dir,
+            dir: &self.dir,
             name: format!("{name}-{}", turn.iteration),
             stdout: match backend.stream() {
                 Stream::Plain => None,
                 client => Some(format!("{client}-{stream}.{}.jsonl", turn.iteration)),
             },
-            place: match self.own_tree {
+            place: match self.own_tree() {
                 Some(tree) => Place::Worktree { dir: Path::new(&tree.dir), project },
                 None => Place::Project(project),
             },
             env: self.environment(turn),
             look_for: self.loaded.plan.completion.promise.as_deref(),
         };
-        turn.prepare(self.site)
+        turn.prepare(&self.site)
     }
 
     fn environment(&self, turn: &LoopTurn<'_>) -> Env {
-        let (plan, files) = (&self.loaded.plan, &self.loaded.files);
+        let plan = &self.loaded.plan;
         let offers_waves = plan.parallel.is_some() && turn.review.is_empty();
         Env {
-            run_id: Some(self.run.id.clone()),
-            iteration: Some(turn.iteration.to_string()),
             project_dir: Some(self.project.dir.clone()),
-            state_dir: Some(files.state_dir.to_path_buf()),
-            journal_file: Some(files.journal.clone()),
             memory_file: Some(self.dir.memory()),
-            bin: Some(files.state_dir.tool()),
             recent_event: Some(turn.recent_event.to_owned()),
             allowed_roles: turn.route.roles.clone(),
             allowed_events: turn.route.events.clone(),
             required_events: plan.completion.required.clone(),
             completion_event: Some(plan.completion.event.clone()),
             completion_promise: plan.completion.promise.clone(),
-            log_level: Some(plan.log_level.to_string()),
             review_mode: Some(turn.review.to_owned()),
             parallel: offers_waves.then(|| "on".to_owned()),
-            ..Env::default()
+            ..environment(&self.loaded, &self.state().id, turn.iteration)
         }
     }
 
@@ -197,7 +229,7 @@ impl LoopTurns<'_> {
         protected.extend(repository_paths(&tree));
         let subject = Subject {
             contract,
-            run: self.run.id.clone(),
+            run: self.state().id.clone(),
             dir: self.dir.clone(),
             allow,
             growing,
@@ -217,14 +249,14 @@ impl LoopTurns<'_> {
             state_dir,
         };
         let speaker = Speaker {
-            run: Some(self.run.id.clone()),
+            run: Some(self.state().id.clone()),
             iteration: turn.iteration.to_string(),
             recent_event: turn.recent_event.to_owned(),
             route: turn.route.clone(),
             parallel: Parallel::Off,
         };
         let memory = Places { project: files.memory.clone(), run: Some(self.dir.memory()) };
-        Ok((subject, reviewer_handler(self.site, self.loaded, memory, speaker)))
+        Ok((subject, reviewer_handler(&self.site, &self.loaded, memory, speaker)))
     }
 
     fn tools(&self) -> Tools {
