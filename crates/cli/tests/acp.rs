@@ -132,7 +132,7 @@ fn sandbox(scene: &str, settings: &str) -> Sandbox {
     let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
     let settings = format!(
         "backend.kind = 'acp'\nbackend.command = 'python3'\nbackend.args = ['agent.py', '{scene}']\n\
-         backend.grace_ms = 3000\nreview.enabled = false\nevent_loop.max_iterations = 1\n{settings}\n"
+         backend.grace_ms = 3000\nbackend.max_wait = '1ms'\nreview.enabled = false\nevent_loop.max_iterations = 1\n{settings}\n"
     );
     sandbox.write("autoloops.toml", settings).write("agent.py", PROGRAM);
     sandbox
@@ -167,7 +167,7 @@ fn a_turn_is_recorded_and_its_permissions_are_given() {
     1 backend.start backend_kind=acp command=python3 prompt_mode=stdin timeout_ms=1800000
     1 task.complete payload=done
     1 backend.finish exit_code=0 timed_out=false output=All done.
-    1 backend.usage input_tokens=11 output_tokens=7 cache_read_tokens=5 cache_write_tokens=0 total_tokens=23 cost_usd=0.25
+    1 backend.usage input_tokens=11 output_tokens=7 cache_read_tokens=5 cache_write_tokens=0 total_tokens=23 cost_usd=0.25 turns=2 session_id=s-1
     1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=All done.
     1 loop.complete reason=completion_event
     ");
