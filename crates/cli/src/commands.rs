@@ -1,5 +1,6 @@
 //! One module per command, with its arguments.
 
+pub(crate) mod acp;
 pub(crate) mod agents;
 pub(crate) mod args;
 pub(crate) mod chain;
@@ -58,5 +59,6 @@ pub(crate) fn run(args: Args, world: &World) -> Result<(), Failure> {
         Command::Man(args) => man::run(&args),
         Command::Script(args) => script::run(&args, world),
         Command::Replay(args) => replay::run(&args, world),
+        Command::Acp(args) => acp::run(&args, world),
     }
 }

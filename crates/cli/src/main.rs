@@ -2,6 +2,7 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod acp;
 mod commands;
 mod diagnostic;
 mod failure;

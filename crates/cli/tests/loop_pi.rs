@@ -29,7 +29,7 @@ exit 0
 fn sandbox(settings: &str) -> Sandbox {
     let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
     let review = if settings.contains("review.") { "" } else { "review.enabled = false\n" };
-    let settings = format!("backend.command = './pi'\nbackend.grace_ms = 300\n{review}{settings}");
+    let settings = format!("backend.command = './pi'\nbackend.grace_ms = 300\nbackend.max_wait = 0\n{review}{settings}");
     sandbox.write("autoloops.toml", settings);
     write_program(sandbox.path("pi"), FAKE);
     sandbox

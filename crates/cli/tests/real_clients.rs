@@ -17,7 +17,6 @@ use tempfile::TempDir;
 
 /// A project with one real client whose model is ours.
 struct Lab {
-    client: &'static str,
     sandbox: Sandbox,
     model: ModelServer,
     /// Not below the project, and not below the system's directory for temporary files, where codex warns.
@@ -56,13 +55,13 @@ impl Lab {
         sandbox.write("README.md", "a project\n");
         git(&sandbox, &["add", "README.md"]);
         git(&sandbox, &["commit", "-q", "-m", "begin"]);
-        Some(Lab { client, sandbox, model, _home: home })
+        Some(Lab { sandbox, model, _home: home })
     }
 
-    fn run(&self, args: &[&str]) -> Output {
+    fn run(&self, objective: &str, flags: &[String]) -> Output {
         let mut command = self.sandbox.command();
         // A directory of the user's shell that is not the one to work in.
-        command.args(args).env("PWD", "/");
+        command.args(["run", "autofix", objective]).args(flags).env("PWD", "/");
         self.sandbox.finish(command)
     }
 }
@@ -154,9 +153,21 @@ fn emits_the_first_event(request: &Request) -> Reply {
     Reply::shell(format!("\"$AUTOLOOP_BIN\" emit {event} \"done\""))
 }
 
-fn a_preset_completes(client: &'static str) {
+/// The flags that select the client, by its own output or by the Agent Client Protocol.
+fn by_name(client: &'static str) -> Vec<String> {
+    vec!["-b".to_owned(), client.to_owned()]
+}
+
+fn by_acp(client: &'static str) -> Vec<String> {
+    let args = if client == "gemini" { "--acp" } else { "acp" };
+    let settings = [("kind", "acp"), ("command", client), ("args", args)];
+    let set = |(key, value): (&str, &str)| ["--set".to_owned(), format!("backend.{key}={value}")];
+    settings.into_iter().flat_map(set).collect()
+}
+
+fn a_preset_completes(client: &'static str, flags: Vec<String>) {
     let Some(lab) = Lab::new(client, emits_the_first_event) else { return };
-    let output = lab.run(&["run", "autofix", "the importer crashes", "-b", lab.client]);
+    let output = lab.run("the importer crashes", &flags);
     assert_eq!(output.code, Some(0), "{output}\n{}", lab.sandbox.journal());
     assert_eq!(lab.sandbox.fields("loop.complete", "reason"), ["completion_event"]);
     assert_eq!(lab.sandbox.fields("iteration.finish", "exit_code"), ["0"; 4]);
@@ -165,31 +176,43 @@ fn a_preset_completes(client: &'static str) {
     assert_eq!(lab.sandbox.survivors(), "");
 }
 
-fn a_refused_key_ends_the_run_with_the_words_of_the_client(client: &'static str) {
+fn a_refused_key_ends_the_run_with_the_words_of_the_client(
+    client: &'static str,
+    flags: Vec<String>,
+) {
     let model = |_: &Request| Reply::error(401, "this key is unknown");
     let Some(lab) = Lab::new(client, model) else { return };
-    let output = lab.run(&["run", "autofix", "the importer crashes", "-b", lab.client]);
+    let output = lab.run("the importer crashes", &flags);
     assert_eq!(output.code, Some(1), "{output}\n{}", lab.sandbox.journal());
     assert!(!output.stderr.contains("exit code 0"), "{output}");
     assert_eq!(lab.sandbox.fields("iteration.start", "iteration").len(), 1);
 }
 
 macro_rules! for_each_client {
-    ($($client:ident)+) => { $(
-        mod $client {
-            const CLIENT: &str = stringify!($client);
+    ($($name:ident: $client:literal $flags:ident,)+) => { $(
+        mod $name {
+            const CLIENT: &str = $client;
 
             #[test]
             fn a_preset_completes() {
-                super::a_preset_completes(CLIENT);
+                super::a_preset_completes(CLIENT, super::$flags(CLIENT));
             }
 
             #[test]
             fn a_refused_key_ends_the_run_with_the_words_of_the_client() {
-                super::a_refused_key_ends_the_run_with_the_words_of_the_client(CLIENT);
+                let flags = super::$flags(CLIENT);
+                super::a_refused_key_ends_the_run_with_the_words_of_the_client(CLIENT, flags);
             }
         }
     )+ };
 }
 
-for_each_client! { claude codex gemini opencode pi }
+for_each_client! {
+    claude: "claude" by_name,
+    codex: "codex" by_name,
+    gemini: "gemini" by_name,
+    opencode: "opencode" by_name,
+    pi: "pi" by_name,
+    gemini_acp: "gemini" by_acp,
+    opencode_acp: "opencode" by_acp,
+}

@@ -3,6 +3,7 @@
 //! One file per client. Its [`Adapter`] is the command line that it needs; its decoder takes what the client prints,
 //! in pieces of any size and in bounded memory, and returns an [`Answer`] in the end.
 
+mod acp;
 mod adapter;
 mod breaker;
 mod claude;
@@ -23,6 +24,7 @@ use serde_json::Value;
 
 use crate::wire_enum::words;
 
+use acp::Acp;
 use claude::Claude;
 use codex::Codex;
 use events::{Client, Decode, Events};
@@ -30,6 +32,7 @@ use gemini::Gemini;
 use opencode::Opencode;
 use pi::Pi;
 
+pub use acp::{AcpEvent, AcpTokens};
 pub use adapter::{Adapter, BadArgument, Credentials, StateDir};
 pub use breaker::{Breaker, Permit};
 pub use error::{ClientError, ErrorClass};
@@ -48,6 +51,8 @@ words! {
         Gemini = "gemini",
         Opencode = "opencode",
         Pi = "pi",
+        /// The events of `autoloop __acp`.
+        Acp = "acp",
     }
 }
 
@@ -61,6 +66,7 @@ impl Stream {
             Stream::Gemini => Box::<Events<Gemini>>::default(),
             Stream::Opencode => Box::<Events<Opencode>>::default(),
             Stream::Pi => Box::<Events<Pi>>::default(),
+            Stream::Acp => Box::<Events<Acp>>::default(),
         };
         Some(Decoder(decoder))
     }
@@ -74,6 +80,7 @@ impl Stream {
             Stream::Gemini => Gemini::show,
             Stream::Opencode => Opencode::show,
             Stream::Pi => Pi::show,
+            Stream::Acp => Acp::show,
         };
         show(event["type"].as_str().unwrap_or_default(), event)
     }

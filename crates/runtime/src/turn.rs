@@ -104,7 +104,7 @@ impl Turn<'_> {
             Place::Worktree { dir, .. } => (dir, LOCATING_VARIABLES.map(OsString::from).into()),
         };
         let stdout = self.stdout.map_or_else(|| dir.stdout(&name), |name| dir.join(name));
-        let of_client = backend.kind.adapter().map_or(&[][..], |client| client.env);
+        let of_client = backend.client().map_or(&[][..], |client| client.env);
         let of_client = of_client.iter().map(|(name, value)| (name.into(), value.into()));
         let vars = env.vars().into_iter().map(|(name, value)| (name.into(), value));
         let job = Job {

@@ -10,8 +10,8 @@ use clap::error::{ContextKind, ErrorKind};
 use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use super::{
-    agents, chain, completions, config, demo, doctor, emit, init, inspect, journal, loops, man,
-    memory, presets, replay, review, run, script, settings, slots, tasks, watch,
+    acp, agents, chain, completions, config, demo, doctor, emit, init, inspect, journal, loops,
+    man, memory, presets, replay, review, run, script, settings, slots, tasks, watch,
 };
 use crate::failure::Failure;
 
@@ -58,6 +58,8 @@ pub(crate) enum Command {
     Script(script::Args),
     #[command(name = "__replay", hide = true)]
     Replay(replay::Args),
+    #[command(name = "__acp", hide = true)]
+    Acp(acp::Args),
 }
 
 /// Reads the command line.

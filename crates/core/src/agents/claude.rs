@@ -227,7 +227,7 @@ impl Ending {
 }
 
 /// The class of an error in the words of the client.
-fn error_class(word: &str) -> ErrorClass {
+pub(super) fn error_class(word: &str) -> ErrorClass {
     match word {
         "rate_limit" | "rate_limit_error" => ErrorClass::RateLimit,
         "overloaded" | "overloaded_error" => ErrorClass::Overloaded,

@@ -29,6 +29,16 @@ pub(super) struct ToolCall {
 }
 
 impl ToolCall {
+    /// A call with a title for people; the kind of tool is one of the Agent Client Protocol.
+    pub(super) fn titled(kind: &str, title: &str) -> ToolCall {
+        let about = title.to_owned();
+        match kind {
+            "other" => ToolCall { name: String::new(), about },
+            "execute" => ToolCall { about, ..ToolCall::new("bash", &Value::Null) },
+            kind => ToolCall { about, ..ToolCall::new(kind, &Value::Null) },
+        }
+    }
+
     pub(super) fn new(tool: &str, arguments: &Value) -> ToolCall {
         let name = match tool {
             "bash" | "run_shell_command" | "exec_command" | "shell" => "Bash".to_owned(),

@@ -3,8 +3,8 @@
 use super::Stream;
 use super::events::parse;
 
-const CLIENTS: [Stream; 5] =
-    [Stream::Claude, Stream::Codex, Stream::Gemini, Stream::Opencode, Stream::Pi];
+const CLIENTS: [Stream; 6] =
+    [Stream::Claude, Stream::Codex, Stream::Gemini, Stream::Opencode, Stream::Pi, Stream::Acp];
 
 /// The last text, tool call or error in a part of a stream of any client.
 pub fn said_in(part: &str) -> Option<String> {

@@ -12,6 +12,8 @@ words! {
         Gemini = "gemini",
         Opencode = "opencode",
         Pi = "pi",
+        /// Any program that speaks the Agent Client Protocol.
+        Acp = "acp",
         /// The built-in agent that plays a script; the command is the script's file.
         Script = "script",
         /// Replays the answers in an earlier run's journal; the command is the journal's file.

@@ -203,7 +203,7 @@ fn flags_set_keys() {
     insta::assert_snapshot!(problems(&[Layer::set("backend.kind")]), @r#"error: --set: line 1, column 1: invalid setting; expected key=value <- "backend.kind""#);
     insta::assert_snapshot!(problems(&[Layer::set("backend.knid=pi")]), @r#"error: --set: line 1, column 1: unknown key backend.knid; did you mean backend.kind? <- "backend.knid""#);
     insta::assert_snapshot!(problems(&[Layer::variable("backend.knid=pi")]), @r#"warning: AUTOLOOP_SET: line 1, column 1: unknown key backend.knid; did you mean backend.kind? <- "backend.knid""#);
-    insta::assert_snapshot!(problems(&[Layer::set("backend.kind=pie")]), @r#"error: --set: line 1, column 14: backend.kind is "pie"; expected "command", "claude", "codex", "gemini", "opencode", "pi", "script" or "replay" (write "pi") <- "pie""#);
+    insta::assert_snapshot!(problems(&[Layer::set("backend.kind=pie")]), @r#"error: --set: line 1, column 14: backend.kind is "pie"; expected "command", "claude", "codex", "gemini", "opencode", "pi", "acp", "script" or "replay" (write "pi") <- "pie""#);
     insta::assert_snapshot!(problems(&[Layer::max_iterations("abc")]), @r#"error: --max-iterations: line 1, column 1: event_loop.max_iterations is "abc"; expected a whole number from 1 to 1000000 <- "abc""#);
 }
 

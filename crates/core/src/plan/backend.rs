@@ -110,8 +110,13 @@ impl BackendPlan {
             _ => keys.kind,
         };
         let named: Option<BackendKind> = settings.choice(kind);
-        let command = match named.and_then(BackendKind::adapter) {
-            Some(client) if settings.origin(command_key) == Origin::Default => client.program,
+        let is_default = settings.origin(command_key) == Origin::Default;
+        // The command of another kind of agent does not speak the protocol.
+        let is_foreign = command_key != keys.command
+            && settings.choice(BackendKeys::LOOP.kind) != Some(BackendKind::Acp);
+        let command = match (named, named.and_then(BackendKind::adapter)) {
+            (_, Some(client)) if is_default => client.program,
+            (Some(BackendKind::Acp), _) if is_default || is_foreign => "",
             _ => settings.text(command_key).unwrap_or_default(),
         };
         let kind = named.unwrap_or_else(|| BackendKind::of_command(command));
@@ -127,9 +132,7 @@ impl BackendPlan {
             command: command.to_owned(),
             args: own(keys.args).and_then(|key| settings.list(key)).unwrap_or_default().to_vec(),
             model: own(keys.model).and_then(|key| settings.text(key)).map(str::to_owned),
-            prompt_mode: settings
-                .choice(settings.source(keys.prompt_mode))
-                .unwrap_or_else(|| usual_prompt_mode(kind)),
+            prompt_mode: prompt_mode(kind, settings.choice(settings.source(keys.prompt_mode))),
             output: settings.choice(settings.source(keys.output)),
             timeout: settings.time(timeout),
             timeout_key: timeout.name().to_owned(),
@@ -180,7 +183,9 @@ impl BackendPlan {
         let kind = kind.and_then(|kind| BackendKind::from_word(&kind));
         let of_kind = kind.and_then(BackendKind::adapter).map(|client| client.program.to_owned());
         let has_command = command.is_some();
-        let command = command.or(of_kind).unwrap_or_else(|| self.command.clone());
+        let is_foreign = kind == Some(BackendKind::Acp) && self.kind != BackendKind::Acp;
+        let inherited = || if is_foreign { String::new() } else { self.command.clone() };
+        let command = command.or(of_kind).unwrap_or_else(inherited);
         let of_loop = settings.choice(Key::BackendKind).filter(|_| !has_command);
         let kind = kind.or(of_loop).unwrap_or_else(|| BackendKind::of_command(&command));
         let is_same = command == self.command;
@@ -191,10 +196,11 @@ impl BackendPlan {
                 None => is_same.then(|| self.args.clone()).unwrap_or_default(),
             },
             model: model.or_else(|| self.model.clone().filter(|_| is_same)),
-            prompt_mode: mode
-                .and_then(|mode| PromptMode::from_word(&mode))
-                .or_else(|| settings.choice(Key::BackendPromptMode))
-                .unwrap_or_else(|| usual_prompt_mode(kind)),
+            prompt_mode: prompt_mode(
+                kind,
+                mode.and_then(|mode| PromptMode::from_word(&mode))
+                    .or_else(|| settings.choice(Key::BackendPromptMode)),
+            ),
             command,
             output: output.and_then(|output| Stream::from_word(&output)).or(self.output),
             timeout_key: match timeout {
@@ -213,12 +219,21 @@ impl BackendPlan {
         match (self.kind, self.output) {
             // A journal has answers, whatever they were taken out of.
             (BackendKind::Replay, _) => Stream::Plain,
+            (BackendKind::Acp, _) => Stream::Acp,
             (_, Some(output)) => output,
             (BackendKind::Script, None) => Stream::Plain,
             (kind, None) => match kind.adapter() {
                 Some(client) => client.prints(&self.args),
                 None => asked_stream(&self.command, &self.args),
             },
+        }
+    }
+
+    /// What the harness knows about the program, by the kind of agent or by the name of an ACP program.
+    pub fn client(&self) -> Option<&'static Adapter> {
+        match self.kind {
+            BackendKind::Acp => Adapter::by_program(&self.command),
+            kind => kind.adapter(),
         }
     }
 
@@ -231,9 +246,15 @@ impl BackendPlan {
     }
 }
 
-/// Known clients read prompts of any length and any beginning from standard input.
-fn usual_prompt_mode(kind: BackendKind) -> PromptMode {
-    if kind.adapter().is_some() { PromptMode::Stdin } else { PromptMode::Arg }
+/// How the prompt reaches an agent: as it is set, or on standard input for known clients, which read prompts of any
+/// length and any beginning from there. An ACP program gets it in a message.
+fn prompt_mode(kind: BackendKind, set: Option<PromptMode>) -> PromptMode {
+    match (kind, set) {
+        (BackendKind::Acp, _) => PromptMode::Stdin,
+        (_, Some(mode)) => mode,
+        (kind, None) if kind.adapter().is_some() => PromptMode::Stdin,
+        _ => PromptMode::Arg,
+    }
 }
 
 /// The output of a client that is started like any command: its stream, if its arguments ask for it.
@@ -302,6 +323,7 @@ mod tests {
             ("backend = { command = 'pi', kind = 'command' }", BackendKind::Command),
             ("backend = { command = 'a.toml', kind = 'script' }", BackendKind::Script),
             ("backend = { command = 'j.jsonl', kind = 'replay' }", BackendKind::Replay),
+            ("backend = { command = 'gemini', kind = 'acp' }", BackendKind::Acp),
         ] {
             assert_eq!(plan(text, "").unwrap().backend.kind, kind, "{text}");
         }
@@ -374,6 +396,7 @@ mod tests {
             ("backend = { command = 'sh', args = ['exec', '--json'] }", Stream::Plain),
             ("backend = { command = 'a.toml', kind = 'script', output = 'codex' }", Stream::Codex),
             ("backend = { command = 'j', kind = 'replay', output = 'codex' }", Stream::Plain),
+            ("backend = { command = 'gemini', kind = 'acp', output = 'gemini' }", Stream::Acp),
         ] {
             assert_eq!(plan(text, "").unwrap().backend.stream(), stream, "{text}");
             assert_eq!(review(text).stream(), stream, "{text}");
@@ -383,7 +406,34 @@ mod tests {
         assert_eq!(role(claude, "backend_output = 'pi'").stream(), Stream::Pi);
         assert_eq!(review(&format!("{claude}\nreview.output = 'codex'")).stream(), Stream::Codex);
         let bad = plan("", "[[role]]\nid = 'odd'\nbackend_output = 'jsonl'").unwrap_err();
-        insta::assert_snapshot!(bad[0], @r#"backend_output of role 'odd' is "jsonl"; expected "plain", "claude", "codex", "gemini", "opencode" or "pi""#);
+        insta::assert_snapshot!(bad[0], @r#"backend_output of role 'odd' is "jsonl"; expected "plain", "claude", "codex", "gemini", "opencode", "pi" or "acp""#);
+    }
+
+    #[test]
+    fn an_acp_program_is_named_where_its_kind_is() {
+        let acp =
+            "backend = { kind = 'acp', command = 'gemini', args = ['--acp'], prompt_mode = 'arg' }";
+        let loops = plan(acp, "").unwrap().backend;
+        assert_eq!((&loops.command[..], loops.prompt_mode), ("gemini", PromptMode::Stdin));
+        assert_eq!(loops.client().map(|client| client.program), Some("gemini"));
+        assert_eq!(loops.arguments().unwrap(), ["--acp"]);
+        for like in [
+            review(acp),
+            review(&format!("{acp}\nreview.kind = 'acp'")),
+            role(acp, "backend_kind = 'acp'"),
+        ] {
+            assert_eq!((like.kind, &like.command[..]), (BackendKind::Acp, "gemini"));
+            assert_eq!((&like.args[..], like.prompt_mode), (&loops.args[..], PromptMode::Stdin));
+        }
+        // Without a command of its own there is none: that of the loop is another kind of agent.
+        assert_eq!(plan("backend.kind = 'acp'", "").unwrap().backend.command, "");
+        for text in ["", "backend.command = 'codex'\n"] {
+            assert_eq!(review(&format!("{text}review.kind = 'acp'")).command, "", "{text}");
+            assert_eq!(role(text, "backend_kind = 'acp'").command, "", "{text}");
+        }
+        let own =
+            role("", "backend_kind = 'acp'\nbackend_command = 'opencode'\nbackend_args = ['acp']");
+        assert_eq!((own.kind, &own.command[..]), (BackendKind::Acp, "opencode"));
     }
 
     #[test]
@@ -398,11 +448,11 @@ mod tests {
             })
             .collect();
         insta::assert_snapshot!(shown.join("\n"), @r#"
-        topology.toml: line 6, column 16: backend_kind of role 'odd' is "comand"; expected "command", "claude", "codex", "gemini", "opencode", "pi", "script" or "replay" (write "command") <- 'comand'
+        topology.toml: line 6, column 16: backend_kind of role 'odd' is "comand"; expected "command", "claude", "codex", "gemini", "opencode", "pi", "acp", "script" or "replay" (write "command") <- 'comand'
         topology.toml: line 7, column 23: backend_prompt_mode of role 'odd' is "mail"; expected "arg", "stdin" or "file" <- 'mail'
         topology.toml: line 8, column 22: backend_timeout_ms of role 'odd' is 0; expected a whole number of milliseconds, at least 1, or a duration like "90s" or "1.5h" <- 0
         topology.toml: line 9, column 16: backend_args of role 'odd' is "\0"; a text may not contain a NUL character <- ["\u0000"]
         "#);
-        insta::assert_snapshot!(bad[0], @r#"backend_kind of role 'odd' is "comand"; expected "command", "claude", "codex", "gemini", "opencode", "pi", "script" or "replay""#);
+        insta::assert_snapshot!(bad[0], @r#"backend_kind of role 'odd' is "comand"; expected "command", "claude", "codex", "gemini", "opencode", "pi", "acp", "script" or "replay""#);
     }
 }

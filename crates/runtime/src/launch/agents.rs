@@ -29,6 +29,10 @@ pub const KNOWN_CLIENTS: [&str; 10] = [
     "goose",
 ];
 
+/// Why an agent of kind `acp` without a command cannot be started.
+pub const NO_ACP_PROGRAM: &str = "an agent of kind \"acp\" needs a program that speaks the Agent Client Protocol, \
+    such as backend.command = \"gemini\" with backend.args = [\"--acp\"]";
+
 /// Each agent of a loop, with the setting that names it. The default agent is listed only if a role uses
 /// it or the loop has no roles.
 fn agents(loaded: &Loaded) -> Vec<(String, &BackendPlan)> {
@@ -69,6 +73,14 @@ pub(crate) fn look_up(backend: &BackendPlan, dir: &Path, world: &World) -> Resul
             }
             _ => Ok(()),
         };
+    }
+    if backend.kind == BackendKind::Acp {
+        if backend.command.is_empty() {
+            return Err(NO_ACP_PROGRAM.to_owned());
+        }
+        // The program behind `__acp`.
+        let program = BackendPlan { kind: BackendKind::Command, ..backend.clone() };
+        return look_up(&program, dir, world);
     }
     backend.arguments().map_err(|bad| bad.to_string())?;
     world.spawner.look_up(&job_without_run(backend, dir, "")).map_err(|why| why.message)

@@ -13,6 +13,8 @@ use crate::world::{Job, Limits};
 
 /// The hidden command of this program that plays a script.
 pub const PLAY_SCRIPT: &str = "__script";
+/// The hidden command of this program that speaks the Agent Client Protocol with an agent.
+const ACP: &str = "__acp";
 /// The hidden command of this program that answers out of a journal.
 pub const REPLAY: &str = "__replay";
 
@@ -20,7 +22,7 @@ pub const REPLAY: &str = "__replay";
 pub(crate) fn job_without_run(backend: &BackendPlan, dir: &Path, prompt: &str) -> Job {
     let place = Place::Worktree { dir, project: dir };
     let (job, _) = job(backend, Path::new(""), place, prompt, Path::new(""));
-    let env = backend.kind.adapter().map_or(&[][..], |client| client.env);
+    let env = backend.client().map_or(&[][..], |client| client.env);
     let env = env.iter().map(|(name, value)| (name.into(), value.into())).collect();
     Job { dir: Some(dir.to_owned()), env, ..job }
 }
@@ -71,6 +73,10 @@ fn command(backend: &BackendPlan, ourselves: &Path, place: Place<'_>) -> (OsStri
         Place::Worktree { project, .. } => absolute(project, OsStr::new(name)),
         Place::Project(_) => OsString::from(name),
     };
+    let program = || match backend.command.contains('/') {
+        true => file(&backend.command),
+        false => OsString::from(&backend.command),
+    };
     match backend.kind {
         BackendKind::Script => {
             let play = [OsString::from(PLAY_SCRIPT), file(&backend.command)];
@@ -82,13 +88,12 @@ fn command(backend: &BackendPlan, ourselves: &Path, place: Place<'_>) -> (OsStri
             let words = [OsString::from(REPLAY)].into_iter().chain(runs).chain(journal);
             (ourselves.into(), words.collect())
         }
-        _ => {
-            let program = match backend.command.contains('/') {
-                true => file(&backend.command),
-                false => OsString::from(&backend.command),
-            };
-            (program, args().collect())
+        BackendKind::Acp => {
+            let model = backend.model.iter().map(|model| format!("--model={model}").into());
+            let words = [OsString::from(ACP)].into_iter().chain(model);
+            (ourselves.into(), words.chain(["--".into(), program()]).chain(args()).collect())
         }
+        _ => (program(), args().collect()),
     }
 }
 
@@ -160,6 +165,7 @@ mod tests {
             "backend = { command = 'a.toml', kind = 'script' }",
             "backend = { command = '-j', kind = 'replay' }",
             "backend = { command = 'j', kind = 'replay', args = ['-r', 's'] }",
+            "backend = { command = 'gemini', kind = 'acp', args = ['--acp'], model = 'm' }",
         ];
         insta::assert_snapshot!(lines.map(line).join("\n"), @r"
         claude -p --dangerously-skip-permissions []
@@ -170,6 +176,7 @@ mod tests {
         /bin/autoloop __script a.toml []
         /bin/autoloop __replay -- -j []
         /bin/autoloop __replay --run=-r --run=s -- j []
+        /bin/autoloop __acp --model=m -- gemini --acp []
         ");
     }
     #[test]

@@ -7,7 +7,7 @@ use autoloop_core::config::BackendKind;
 use autoloop_core::plan::BackendPlan;
 use autoloop_core::script::Script;
 use autoloop_runtime::clients::{Machine, Obstacle, ObstacleKind};
-use autoloop_runtime::launch::KNOWN_CLIENTS;
+use autoloop_runtime::launch::{KNOWN_CLIENTS, NO_ACP_PROGRAM};
 use autoloop_runtime::project::Loaded;
 use autoloop_runtime::which::{Found, within};
 use autoloop_runtime::world::{RealDisk, World};
@@ -66,6 +66,9 @@ fn agent(user: &str, backend: &BackendPlan, machine: &Machine<'_>) -> Finding {
     let (command, dir) = (&backend.command, machine.dir);
     if matches!(backend.kind, BackendKind::Script | BackendKind::Replay) {
         return scripted(user, backend, dir);
+    }
+    if backend.kind == BackendKind::Acp && command.is_empty() {
+        return Finding::problem(format!("{user}: {NO_ACP_PROGRAM}"), "name the program");
     }
     match machine.find(command) {
         Found::At(file) => Finding::ok(format!("{user}: {command} is {}", file.display())),

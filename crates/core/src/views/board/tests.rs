@@ -81,7 +81,7 @@ fn an_output_may_be_the_stream_of_a_client() {
         outputs(LOOP),
         "runs/otter/metareview-2.out runs/otter/claude-review.2.jsonl \
          runs/otter/codex-review.2.jsonl runs/otter/gemini-review.2.jsonl \
-         runs/otter/opencode-review.2.jsonl runs/otter/pi-review.2.jsonl"
+         runs/otter/opencode-review.2.jsonl runs/otter/pi-review.2.jsonl runs/otter/acp-review.2.jsonl"
     );
     let iteration = "otter loop.start\notter#3 iteration.start x=";
     assert!(outputs(iteration).contains("iteration-3.out runs/otter/claude-stream.3.jsonl "));

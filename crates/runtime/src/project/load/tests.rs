@@ -205,8 +205,8 @@ fn what_is_wrong_is_told() {
     stage.write("loop/autoloops.toml", "");
     stage.write("loop/topology.toml", "[[role]]\nid = 'a'\nprompt_file = 'roles/a.md'");
     insta::assert_snapshot!(stage.refusal(), @"ROOT/loop/topology.toml: line 3, column 15: prompt_file of role 'a' is 'roles/a.md'; there is no ROOT/loop/roles/a.md");
-    stage.write("loop/topology.toml", "[[role]]\nid = 'a'\nbackend_kind = 'acp'");
-    insta::assert_snapshot!(stage.refusal(), @r#"ROOT/loop/topology.toml: line 3, column 16: backend_kind of role 'a' is "acp"; expected "command", "pi", "script" or "replay""#);
+    stage.write("loop/topology.toml", "[[role]]\nid = 'a'\nbackend_kind = 'mcp'");
+    insta::assert_snapshot!(stage.refusal(), @r#"ROOT/loop/topology.toml: line 3, column 16: backend_kind of role 'a' is "mcp"; expected "command", "claude", "codex", "gemini", "opencode", "pi", "acp", "script" or "replay" (write "acp")"#);
     stage.write("loop/topology.toml", "[[role]]\n");
     insta::assert_snapshot!(stage.refusal(), @"ROOT/loop/topology.toml: line 1, column 1: missing field `id`, in `role`");
     stage.write("loop/topology.toml", &"#".repeat(1024 * 1024 + 1));
