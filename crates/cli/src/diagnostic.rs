@@ -194,7 +194,7 @@ mod tests {
          --> --set:1:14
           |
         1 | backend.kind=pie
-          |              ^^^ expected "command", "claude", "codex", "gemini", "opencode", "pi", "script" or "replay"
+          |              ^^^ expected "command", "claude", "codex", "gemini", "opencode", "pi", "acp", "script" or "replay"
           |
           = help: write "pi"
         "#);

@@ -197,8 +197,7 @@ impl From<DriveError> for Failure {
                 Failure::new(Kind::Busy, message).hint(BUSY)
             }
             DriveError::Client { error, .. } => Failure::failed(message)
-                .maybe_hint(error.class.advice().map(str::to_owned))
-                .hint("resume the run with --resume once the client works again"),
+                .maybe_hint(error.class.advice().map(str::to_owned)),
             DriveError::Sandbox(_) => Failure::usage(message).hint(
                 "set review.sandbox = \"auto\" to restore what a reviewer changes, or turn reviews off",
             ),

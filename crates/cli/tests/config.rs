@@ -336,7 +336,7 @@ fn mistakes_are_underlined_and_nothing_is_shown() {
      --> topology.toml:3:16
       |
     3 | backend_kind = "comand"
-      |                ^^^^^^^^ expected "command", "claude", "codex", "gemini", "opencode", "pi", "script" or "replay"
+      |                ^^^^^^^^ expected "command", "claude", "codex", "gemini", "opencode", "pi", "acp", "script" or "replay"
       |
       = help: write "command"
 
@@ -586,9 +586,6 @@ mod reads {
             ("run --resume", 1),
             ("slots --no-review --iterations 1", 1),
             ("slots --resume --iterations 2", 1),
-            // The chain, and the run of its first step.
-            ("run --chain autofix,autofix work", 2),
-            ("chain run --resume", 2),
         ] {
             let opened = Opened::watch(&sandbox.path("autoloops.toml"));
             let output = sandbox.run(&line.split(' ').collect::<Vec<_>>());

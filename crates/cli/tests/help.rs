@@ -13,7 +13,7 @@ fn run(args: &[&str]) -> String {
 
 #[test]
 fn without_arguments_it_prints_help() {
-    assert_snapshot!(run(&[]), @"
+    assert_snapshot!(run(&[]), @r"
     exit 2
     --- stderr
     Run coding agents in loops that can be trusted
@@ -24,6 +24,7 @@ fn without_arguments_it_prints_help() {
       run          Run a loop until it completes, stops or fails
       chain        Run several loops in sequence
       presets      List the presets: loops that can be run by their name
+      agents       List the known clients with their versions and problems
       init         Write a new loop, with comments
       emit         Append an event to the journal
       inspect      Show views of a journal

@@ -52,7 +52,7 @@ fn the_comments_tell_the_truth() {
         })
     };
     let shown: Vec<&str> = text.lines().filter(|line| is_setting(line)).collect();
-    assert!(shown.len() >= 14, "{shown:#?}");
+    assert!(shown.len() >= 13, "{shown:#?}");
     let set = text.lines().map(|line| if is_setting(line) { &line[2..] } else { line });
     sandbox.write("set/autoloops.toml", set.collect::<Vec<_>>().join("\n"));
     let show = |dir: &str| sandbox.run(&["config", "show", dir]);

@@ -29,7 +29,9 @@ exit 0
 fn sandbox(settings: &str) -> Sandbox {
     let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
     let review = if settings.contains("review.") { "" } else { "review.enabled = false\n" };
-    let settings = format!("backend.command = './pi'\nbackend.grace_ms = 300\nbackend.max_wait = 0\n{review}{settings}");
+    let settings = format!(
+        "backend.command = './pi'\nbackend.grace_ms = 300\nbackend.max_wait = 0\n{review}{settings}"
+    );
     sandbox.write("autoloops.toml", settings);
     write_program(sandbox.path("pi"), FAKE);
     sandbox
@@ -86,14 +88,14 @@ fn the_answer_and_its_cost_are_on_record_and_the_stream_is_kept() {
     assert_snapshot!(sandbox.story(), @r"
     - loop.start max_iterations=2 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=make it
     1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
-    1 backend.start backend_kind=pi command=./pi prompt_mode=arg timeout_ms=1800000
+    1 backend.start backend_kind=pi command=./pi prompt_mode=stdin timeout_ms=1800000
     1 backend.finish exit_code=0 timed_out=false output=one thing is done
-    1 backend.usage input_tokens=22 output_tokens=14 cache_read_tokens=10 cache_write_tokens=0 total_tokens=46 cost_usd=0.5
+    1 backend.usage input_tokens=22 output_tokens=14 cache_read_tokens=10 cache_write_tokens=0 total_tokens=46 cost_usd=0.5 turns=2
     1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=one thing is done
     2 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
-    2 backend.start backend_kind=pi command=./pi prompt_mode=arg timeout_ms=1800000
+    2 backend.start backend_kind=pi command=./pi prompt_mode=stdin timeout_ms=1800000
     2 backend.finish exit_code=0 timed_out=false output=LOOP_COMPLETE
-    2 backend.usage input_tokens=11 output_tokens=7 cache_read_tokens=5 cache_write_tokens=0 total_tokens=23 cost_usd=0.25
+    2 backend.usage input_tokens=11 output_tokens=7 cache_read_tokens=5 cache_write_tokens=0 total_tokens=23 cost_usd=0.25 turns=1
     2 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=LOOP_COMPLETE
     2 loop.complete reason=completion_promise
     ");

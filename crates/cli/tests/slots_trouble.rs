@@ -65,8 +65,9 @@ fn killed_at(sandbox: &Sandbox, args: &[&str], file: &str) {
 /// An implementer that waits at its first start until it is killed.
 const WAITS: &str = "[ -e there ] || { touch there; sleep 611; }; echo done";
 
-const REFUSED_BY_CLAUDE: &str = r#"printf '%s\n' '{"type":"result","subtype":"success","is_error":true,"result":"API Error: 429 slow down"}'"#;
-const REFUSED_BY_CODEX: &str = r#"printf '%s\n' '{"type":"turn.started"}' '{"type":"turn.failed","error":{"message":"usage limit reached"}}'"#;
+const REFUSED_BY_CLAUDE: &str =
+    r#"printf '%s\n' '{"type":"result","subtype":"success","is_error":true,"result":"it broke"}'"#;
+const REFUSED_BY_CODEX: &str = r#"printf '%s\n' '{"type":"turn.started"}' '{"type":"turn.failed","error":{"message":"it broke too"}}'"#;
 
 #[test]
 fn a_client_that_tells_of_a_failure_is_believed_whatever_it_exits_with() {
@@ -88,10 +89,51 @@ fn a_client_that_tells_of_a_failure_is_believed_whatever_it_exits_with() {
         ends(implementer, "backend.output = 'claude'"),
     ];
     assert_snapshot!(told.join("\n"), @r"
-    t-1 failed: the reviewer failed (exit code 1): API Error: 429 slow down[failed]
-    t-1 failed: the reviewer failed (exit code 1): usage limit reached[failed]
+    t-1 failed: the reviewer failed (exit code 1): it broke[failed]
+    t-1 failed: the reviewer failed (exit code 1): it broke too[failed]
     t-1 failed: the reviewer failed (exit code 1): the agent ended without an answer[failed]
-    t-1 failed: the implementer failed (exit code 1): API Error: 429 slow down[]
+    t-1 failed: the implementer failed (exit code 1): it broke[]
+    ");
+}
+
+#[test]
+fn a_client_that_cannot_work_ends_the_run_and_fails_no_item() {
+    let answers = |error: &str| {
+        format!(
+            r#"printf '%s\n' '{{"type":"result","subtype":"success","is_error":true,"result":"{error}"}}'"#
+        )
+    };
+    let ends = |error: &str| {
+        let implement = answers(error);
+        let settings = "backend.output = 'claude'\nbackend.max_wait = 0";
+        let sandbox = project(Agents { implement: &implement, ..GOOD }, 2, settings);
+        let output = sandbox.run(&["slots"]);
+        assert_eq!(output.code, Some(1), "{output}");
+        assert_eq!(sandbox.fields("slot.finish", "outcome"), [""; 0], "{error}");
+        assert_eq!(sandbox.fields("slot.start", "item_id"), ["t-1"], "{error}");
+        let listed = sandbox.run(&["tasks", "ready"]).stdout;
+        assert_eq!(listed.matches("t-").count(), 2, "{listed}");
+        let told = output
+            .stderr
+            .lines()
+            .filter(|line| line.starts_with("autoloop: ") || line.contains("hint: "))
+            .filter(|line| !line.contains("--resume="));
+        told.collect::<Vec<_>>().join("\n")
+    };
+    let told = [
+        ends("Invalid API key"),
+        ends("Credit balance is too low"),
+        ends("model not found: opus-9"),
+        ends("API Error: 429 slow down"),
+    ];
+    assert_snapshot!(told.join("\n"), @r"
+    autoloop: sh cannot work: Invalid API key
+      hint: log in with the client, or set the API key of its provider
+    autoloop: sh cannot work: Credit balance is too low
+      hint: add credit to the account, or choose another client with -b
+    autoloop: sh cannot work: model not found: opus-9
+      hint: choose a model that the account may use with --model
+    autoloop: sh cannot work: API Error: 429 slow down
     ");
 }
 

@@ -116,11 +116,11 @@ fn what_cannot_be_read_is_no_verdict() {
     autoloop: cannot read .: it is not a regular file
       hint: name the file with the output of the reviewer, or pipe the output in
     ");
-    assert_snapshot!(sandbox.run(&["slots", "verdict", "--client", "gpt"]), @"
+    assert_snapshot!(sandbox.run(&["slots", "verdict", "--client", "gpt"]), @r"
     exit 2
     --- stderr
     error: invalid value 'gpt' for '--client <CLIENT>'
-      [possible values: plain, claude, codex, pi]
+      [possible values: plain, claude, codex, gemini, opencode, pi, acp]
 
     For more information, try '--help'.
     ");

@@ -286,6 +286,7 @@ fn each_value_tells_where_it_came_from() {
     backend.grace_ms = 5000                          # default
     backend.leftovers = "kill"                       # default
     backend.output_cap = 256000000                   # default
+    backend.max_wait = "6h"                          # default
 
     review.enabled = true                            # default
     review.every_iterations = 2                      # user override: /home/a/o.toml, line 1

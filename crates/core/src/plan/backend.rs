@@ -181,7 +181,11 @@ impl BackendPlan {
             return Err(bad);
         }
         let kind = kind.and_then(|kind| BackendKind::from_word(&kind));
-        let of_kind = kind.and_then(BackendKind::adapter).map(|client| client.program.to_owned());
+        let is_other = |client: &&Adapter| {
+            Adapter::by_program(&self.command).is_none_or(|own| own.program != client.program)
+        };
+        let client = kind.and_then(BackendKind::adapter).filter(is_other);
+        let of_kind = client.map(|client| client.program.to_owned());
         let has_command = command.is_some();
         let is_foreign = kind == Some(BackendKind::Acp) && self.kind != BackendKind::Acp;
         let inherited = || if is_foreign { String::new() } else { self.command.clone() };

@@ -223,7 +223,35 @@ mod tests {
         let texts = [GroupBy::Run, GroupBy::Role, GroupBy::Model, GroupBy::Day]
             .map(|by| usages.text(None, by))
             .join("\n");
-        insta::assert_snapshot!(texts, @"");
+        insta::assert_snapshot!(texts, @r"
+        RUN    TURNS  INPUT  OUTPUT  CACHED  TOTAL  COST
+        a      3      30     6       9       4500   ~$0.7510
+        b      1      10     2       3       1500   $2.00
+        total  4      40     8       12      6000   ~$2.75
+
+        ~ estimated from a table of prices, because the client reports no cost
+
+        ROLE     TURNS  INPUT  OUTPUT  CACHED  TOTAL  COST
+        builder  3      30     6       9       4500   $2.75
+        critic   1      10     2       3       1500   ~$0.0010
+        total    4      40     8       12      6000   ~$2.75
+
+        ~ estimated from a table of prices, because the client reports no cost
+
+        MODEL   TURNS  INPUT  OUTPUT  CACHED  TOTAL  COST
+        gpt-5   1      10     2       3       1500   ~$0.0010
+        sonnet  3      30     6       9       4500   $2.75
+        total   4      40     8       12      6000   ~$2.75
+
+        ~ estimated from a table of prices, because the client reports no cost
+
+        DAY         TURNS  INPUT  OUTPUT  CACHED  TOTAL  COST
+        2026-11-17  1      10     2       3       1500   $0.2500
+        2026-11-18  3      30     6       9       4500   ~$2.50
+        total       4      40     8       12      6000   ~$2.75
+
+        ~ estimated from a table of prices, because the client reports no cost
+        ");
         insta::assert_snapshot!(usages.text(Some("b"), GroupBy::Run), @"");
         assert_eq!(usages.total(Some("a")).short(), "~$0.7510, 4.5k tokens");
         assert_eq!(usages.total(Some("c")).short(), "$0.00, 0 tokens");
