@@ -252,6 +252,21 @@ fn a_cost_that_the_agent_wrote_itself_is_forged() {
 }
 
 #[test]
+fn the_usage_of_a_run_is_shown_by_group() {
+    let sandbox = sandbox("event_loop.max_iterations = 1");
+    assert_snapshot!(sandbox.run(&["inspect", "usage", "--all-runs"]).stdout, @"no usage was reported");
+    sandbox.write("stream.1", says("done"));
+    run(&sandbox);
+    assert_snapshot!(sandbox.run(&["inspect", "usage"]).stdout, @r"
+    ROLE  TURNS  INPUT  OUTPUT  CACHED  TOTAL  COST
+    -     1      11     7       5       23     $0.2500
+    ");
+    let json = sandbox.run(&["inspect", "usage", "--by", "model", "--format", "json"]).stdout;
+    assert!(json.contains("\"cost_usd\": 0.25"), "{json}");
+    assert_eq!(sandbox.run(&["inspect", "usage", "--by", "moon"]).code, Some(2));
+}
+
+#[test]
 fn a_role_may_be_played_by_pi() {
     let sandbox = sandbox("backend.kind = 'command'\nevent_loop.max_iterations = 1");
     let role = "[[role]]\nid = 'a'\nemits = ['x']\nbackend_kind = 'pi'\n";

@@ -2,6 +2,7 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod breakers;
 pub mod clients;
 pub mod drive;
 pub mod emit;

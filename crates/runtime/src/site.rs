@@ -8,10 +8,10 @@ use autoloop_core::record::{SlotFinish, SlotReview};
 use autoloop_core::run::Run;
 use autoloop_core::slot::{FinishedIteration, Phase, Slot, SlotRules, Slots};
 
+pub use crate::breakers::Breakers;
 use crate::journal::Journal;
 use crate::layout::StateDir;
 use crate::process::Interrupts;
-pub use crate::turn::Breakers;
 use crate::world::World;
 
 /// What every coordinator needs to carry a run out, and every lookup of runs to find one.

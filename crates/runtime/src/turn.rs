@@ -23,7 +23,6 @@ pub use command::{PLAY_SCRIPT, REPLAY};
 pub(crate) use failure::failure;
 pub(crate) use report::{LINE, millis, notes, recorded, said, said_last, usage};
 
-pub use patience::Breakers;
 use patience::Patience;
 pub(crate) use patience::{Waiting, client_error};
 use prompt_delivery::{Delivery, LONGEST_ARGUMENT};

@@ -195,8 +195,7 @@ impl Shared {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).push(copy);
         let mut reader = BufReader::new(stream.try_clone()?);
         let mut writer = stream;
-        while let Some((head, body)) = read_request(&mut reader)? {
-            let (method, path) = head;
+        while let Some(Sent { method, path, body }) = read_request(&mut reader)? {
             let dialect = dialect(&path);
             let (Some(dialect), "POST") = (dialect, method.as_str()) else {
                 respond(&mut writer, other_status(&method, &path), &other_body(&path))?;
@@ -224,14 +223,21 @@ impl Shared {
     }
 }
 
-/// Reads the method, the path and the body of a request; `None` at the end of the connection.
-fn read_request(reader: &mut impl BufRead) -> io::Result<Option<((String, String), Vec<u8>)>> {
+/// A request as it is sent.
+struct Sent {
+    method: String,
+    path: String,
+    body: Vec<u8>,
+}
+
+/// Reads a request; `None` at the end of the connection.
+fn read_request(reader: &mut impl BufRead) -> io::Result<Option<Sent>> {
     let mut line = String::new();
     if reader.read_line(&mut line)? == 0 {
         return Ok(None);
     }
     let mut words = line.split_whitespace().map(str::to_owned);
-    let head = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let mut length = 0;
     loop {
         let mut header = String::new();
@@ -245,7 +251,7 @@ fn read_request(reader: &mut impl BufRead) -> io::Result<Option<((String, String
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
-    Ok(Some((head, body)))
+    Ok(Some(Sent { method, path, body }))
 }
 
 fn dialect(path: &str) -> Option<Dialect> {
@@ -332,7 +338,7 @@ fn begin_stream(writer: &mut impl Write) -> io::Result<()> {
 
 fn write_event(writer: &mut impl Write, event: &Value) -> io::Result<()> {
     if let Some(kind) = event["type"].as_str() {
-        write!(writer, "event: {kind}\n")?;
+        writeln!(writer, "event: {kind}")?;
     }
     write!(writer, "data: {event}\n\n")?;
     writer.flush()

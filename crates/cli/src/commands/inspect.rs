@@ -5,6 +5,7 @@ pub(super) mod review;
 mod scratchpad;
 mod text;
 mod topology;
+mod usage;
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -50,7 +51,7 @@ pub(crate) enum Args {
         #[arg(long, value_enum, default_value = "text")]
         format: journal::Format,
     },
-    /// Show the iterations of a run; cost is not recorded yet.
+    /// Show the iterations of a run.
     Metrics {
         #[command(flatten)]
         source: Source,
@@ -105,6 +106,7 @@ pub(crate) enum Args {
         format: Format,
     },
     Topology(topology::Args),
+    Usage(usage::Args),
     Review(review::Args),
     /// Print the prompt of an iteration, unchanged.
     Prompt(text::Args),
@@ -172,6 +174,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
             memory::list(&tiers, None, *format)
         }
         Args::Topology(args) => topology::run(args, world),
+        Args::Usage(args) => usage::run(args, world),
         Args::Review(args) => review::run(args, world),
         Args::Prompt(args) => text::run(args, IterationText::Prompt, world),
         Args::Output(args) => text::run(args, IterationText::Output, world),

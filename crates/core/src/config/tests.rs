@@ -362,6 +362,7 @@ fn each_value_tells_where_it_came_from() {
       "backend.grace_ms": 5000,
       "backend.leftovers": "kill",
       "backend.output_cap": 256000000,
+      "backend.max_wait": "6h",
       "review.enabled": true,
       "review.every_iterations": 2,
       "review.kind": null,

@@ -197,7 +197,8 @@ impl BackendPlan {
             kind,
             args: match args {
                 Some(args) => args.get_ref().clone(),
-                None => is_same.then(|| self.args.clone()).unwrap_or_default(),
+                None if is_same => self.args.clone(),
+                None => Vec::new(),
             },
             model: model.or_else(|| self.model.clone().filter(|_| is_same)),
             prompt_mode: prompt_mode(

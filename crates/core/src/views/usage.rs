@@ -252,7 +252,10 @@ mod tests {
 
         ~ estimated from a table of prices, because the client reports no cost
         ");
-        insta::assert_snapshot!(usages.text(Some("b"), GroupBy::Run), @"");
+        insta::assert_snapshot!(usages.text(Some("b"), GroupBy::Run), @r"
+        RUN  TURNS  INPUT  OUTPUT  CACHED  TOTAL  COST
+        b    1      10     2       3       1500   $2.00
+        ");
         assert_eq!(usages.total(Some("a")).short(), "~$0.7510, 4.5k tokens");
         assert_eq!(usages.total(Some("c")).short(), "$0.00, 0 tokens");
     }

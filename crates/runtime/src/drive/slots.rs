@@ -367,6 +367,11 @@ impl<'a> SlotsDriver<'a> {
             let renewed = numbers.into_iter().inspect(|_| self.claims.renew_all());
             renewed.map(slot).for_each(ended);
         } else {
+            for number in numbers.iter().filter(|_| numbers.len() > 1) {
+                // Git reads the files of all worktrees to add one, and an agent can replace those of its own by
+                // pipes. A failure is reported when the slot begins.
+                let _ = SlotDriver::new(self, iteration, *number).register_worktree();
+            }
             let (over, is_over) = mpsc::channel::<()>();
             thread::scope(|scope| {
                 // Claims are renewed for as long as slots work, and no longer.

@@ -168,9 +168,9 @@ mod tests {
             "backend = { command = 'gemini', kind = 'acp', args = ['--acp'], model = 'm' }",
         ];
         insta::assert_snapshot!(lines.map(line).join("\n"), @r"
-        claude -p --dangerously-skip-permissions []
-        claude -p []
-        claude -p --dangerously-skip-permissions --output-format stream-json --verbose []
+        claude -p --dangerously-skip-permissions --output-format stream-json --verbose [-]
+        claude --dangerously-skip-permissions --output-format stream-json --verbose -p [-]
+        claude -p --dangerously-skip-permissions --output-format stream-json --verbose [-]
         pi -p --mode json --model m [-@]
         pi []
         /bin/autoloop __script a.toml []

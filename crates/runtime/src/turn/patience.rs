@@ -3,9 +3,7 @@
 //! Turns of one client share a breaker, so a run with many slots asks a provider that refuses them once per wait, not
 //! once per slot.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use autoloop_core::agents::{Breaker, ClientError, Outcome, Permit, Stream};
@@ -14,22 +12,12 @@ use autoloop_core::failure::last_line;
 use autoloop_core::plan::BackendPlan;
 use autoloop_core::record::{BackendParked, BackendResumed, Heading, Record};
 
+use crate::breakers::Breakers;
 use crate::process::Interrupts;
 use crate::world::{Cause, Clock, Ending, Finished, World};
 
 /// How often a waiting turn looks for requests to stop.
 const LOOK: Duration = Duration::from_millis(200);
-
-/// The breakers of all clients that a harness starts. Clones share them.
-#[derive(Clone, Debug, Default)]
-pub struct Breakers(Arc<Mutex<HashMap<String, Breaker>>>);
-
-impl Breakers {
-    fn with<T>(&self, client: &str, change: impl FnOnce(&mut Breaker) -> T) -> T {
-        let mut breakers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        change(breakers.entry(client.to_owned()).or_default())
-    }
-}
 
 /// What a turn that waits has to report.
 #[derive(Debug)]

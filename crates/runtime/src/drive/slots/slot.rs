@@ -62,6 +62,13 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
     pub(super) fn new(run: &'d SlotsDriver<'a>, iteration: u64, number: u64) -> Self {
         SlotDriver { run, iteration, number, dir: run.dir.slot(iteration, number) }
     }
+    /// Registers the worktree of a slot in which no agent has worked yet.
+    pub(super) fn register_worktree(&self) -> Result<(), DriveError> {
+        match self.state().filter(|slot| slot.has_item() && slot.phase.is_none()) {
+            Some(slot) => self.tree(&slot).register(),
+            None => Ok(()),
+        }
+    }
 
     pub(super) fn run(&self) -> Result<(), DriveError> {
         create_dirs(&self.dir, self.run.site.world)?;

@@ -206,6 +206,15 @@ impl SlotTree<'_> {
         }
     }
 
+    /// Registers the worktree of a slot that has one with git, unless it exists.
+    pub(super) fn register(&self) -> Result<(), DriveError> {
+        if let Some(trees) = self.own()? {
+            trees.check_free(&self.worktree)?;
+            trees.register(&self.worktree)?;
+        }
+        Ok(())
+    }
+
     /// Makes the worktree of a slot that has one, unless it exists.
     pub(super) fn prepare(&self) -> Result<(), DriveError> {
         if let Some(trees) = self.own()? {
