@@ -188,13 +188,14 @@ fn an_unreadable_journal_is_explained() {
 
     Commands:
       journal       Print records
-      metrics       Show the iterations of a run; cost is not recorded yet
+      metrics       Show the iterations of a run
       scratchpad    Show the outputs of the iterations of a run
       coordination  Show coordination events: issues, slices, commits, archives, chains
       chain         Show a chain: its steps, their runs and their status
       slots         Show a run of slots: items, reviews, fixes and status of each slot
       memory        Show the memory of the project and of a run
       topology      Show the roles of a loop and their handoffs
+      usage         Show the tokens and the cost of a run
       review        Show a metareview: its sandbox, its end and its changes
       prompt        Print the prompt of an iteration, unchanged
       output        Print the output of an iteration, unchanged
