@@ -240,6 +240,9 @@ impl From<LaunchError> for Failure {
             LaunchError::PresetTooLarge(_) => {
                 failure.hint("move files that are not part of the loop to another directory")
             }
+            LaunchError::BadArgument { .. } => {
+                failure.hint("leave the argument out; docs/agents.md lists those that are added")
+            }
             LaunchError::NoAgent { .. } => failure.hint(
                 "install it, put its directory on PATH, make it executable, or name another agent",
             ),

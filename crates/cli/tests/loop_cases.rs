@@ -448,6 +448,19 @@ fn a_limit_that_is_switched_off_stops_nothing() {
 }
 
 #[test]
+fn an_argument_that_needs_a_person_is_refused_before_the_run_begins() {
+    let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
+    sandbox.write("autoloops.toml", "review.enabled = false\n");
+    assert_snapshot!(sandbox.run(&["run", ".", "make it", "-b", "codex login"]), @r"
+    exit 2
+    --- stderr
+    autoloop: codex cannot run unattended with 'login': only `codex exec` runs a prompt; backend.command (flag: --backend) names it
+      hint: leave the argument out; docs/agents.md lists those that are added
+    ");
+    assert!(!sandbox.path(".autoloop").exists());
+}
+
+#[test]
 fn the_kind_claude_sdk_starts_claude_and_says_so() {
     let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
     write_program(

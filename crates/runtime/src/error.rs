@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use autoloop_core::agents::ClientError;
+use autoloop_core::agents::{BadArgument, ClientError};
 use autoloop_core::chain::Fault;
 use autoloop_core::config::ItemSource;
 use autoloop_core::coordinator::Kind;
@@ -76,6 +76,9 @@ pub enum LaunchError {
     /// The program of an agent does not exist or cannot be executed. `setting` names it.
     #[error("{why}; {setting} names it")]
     NoAgent { why: String, setting: String },
+    /// A client cannot work unattended with the arguments that a setting gives it.
+    #[error("{bad}; {setting} names it")]
+    BadArgument { bad: BadArgument, setting: String },
     #[error("no objective for {0}")]
     NoObjective(String),
     #[error("there is no chain '{}' in {}", .name.escape_debug(), .file.display())]
@@ -116,6 +119,7 @@ impl LaunchError {
         matches!(
             self,
             Self::Load(_)
+                | Self::BadArgument { .. }
                 | Self::NoAgent { .. }
                 | Self::NoLoop(_)
                 | Self::NoObjective(_)

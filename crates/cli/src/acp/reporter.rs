@@ -82,7 +82,7 @@ impl<W: Write> Reporter<W> {
                 self.cost_usd = dollars.map(|cost| cost.amount).or(self.cost_usd);
                 Ok(())
             }
-            // Thoughts, plans, commands and modes are nobody's answer.
+            // Thoughts, plans, commands and modes are not part of the answer.
             _ => Ok(()),
         }
     }

@@ -19,7 +19,7 @@ pub struct Edge<'t> {
 pub enum Target<'t> {
     Roles(Vec<&'t str>),
     /// All roles, because the map does not contain the event.
-    Anybody,
+    AnyRole,
     Completion,
     /// None: coordination events do not route.
     Nowhere,
@@ -60,7 +60,7 @@ impl Topology {
 
     fn target(&self, leads: impl Fn(&Pattern) -> bool) -> Target<'_> {
         match self.roles_after(leads) {
-            none if none.is_empty() => Target::Anybody,
+            none if none.is_empty() => Target::AnyRole,
             roles => Target::Roles(roles),
         }
     }
@@ -97,7 +97,7 @@ mod tests {
         - loop.start Roles(["a"])
         a one Roles(["b", "a"])
         a issue.resolved Nowhere
-        a lost Anybody
+        a lost AnyRole
         b task.complete Completion
         b /task.*/ Completion
         b /task.*/ Roles(["a", "b"])

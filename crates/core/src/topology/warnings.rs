@@ -56,7 +56,7 @@ impl Topology {
         for Handoff { event, roles } in &self.handoff {
             if roles.is_empty() {
                 let message = format!(
-                    "the handoff of '{event}' names nobody: all roles are suggested after it"
+                    "the handoff of '{event}' names no role: all roles are suggested after it"
                 );
                 warnings.push(warning("handoff_to_nobody", message));
             } else if !self.is_heard(event) {
@@ -191,7 +191,7 @@ mod tests {
         ), @r"
         loop.start is not in the handoff map: all roles are suggested at the beginning
         no role emits '/never.*/', so its handoff is never used
-        the handoff of 'task.complete' names nobody: all roles are suggested after it
+        the handoff of 'task.complete' names no role: all roles are suggested after it
         no role emits 'issue.resolved', so its handoff is never used
         ");
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::agents::Dollars;
+use crate::agents::{Dollars, prices};
 use crate::format::json_text;
 use crate::record::{BackendUsage, Event, Glance};
 use crate::table;
@@ -73,11 +73,6 @@ impl Sum {
         }
     }
 
-    /// The cost and the tokens in a few words, as in `$0.12, 3.4k tokens`.
-    pub fn short(&self) -> String {
-        format!("{}, {} tokens", self.cost_text(), short_count(self.total_tokens))
-    }
-
     /// The cost; `~` marks an estimate.
     pub fn cost_text(&self) -> String {
         let mark = if self.estimated { "~" } else { "" };
@@ -86,14 +81,6 @@ impl Sum {
             true => format!("{mark}${amount:.2}"),
             false => format!("{mark}${amount:.4}"),
         }
-    }
-}
-
-fn short_count(count: u64) -> String {
-    match count {
-        0..1_000 => count.to_string(),
-        1_000..1_000_000 => format!("{:.1}k", count as f64 / 1e3),
-        _ => format!("{:.1}M", count as f64 / 1e6),
     }
 }
 
@@ -162,9 +149,10 @@ impl Usages {
         let rows = [heading.map(str::to_owned)].into_iter().chain(rows).chain(total);
         let mut text = table::print(rows.collect());
         if self.total(run).estimated {
-            text.push_str(
-                "\n~ estimated from a table of prices, because the client reports no cost\n",
-            );
+            let date = prices::DATE;
+            text.push_str(&format!(
+                "\n~ estimated from prices of {date}, because the client reports no cost\n"
+            ));
         }
         text
     }
@@ -229,34 +217,34 @@ mod tests {
         b      1      10     2       3       1500   $2.00
         total  4      40     8       12      6000   ~$2.75
 
-        ~ estimated from a table of prices, because the client reports no cost
+        ~ estimated from prices of 2026-11, because the client reports no cost
 
         ROLE     TURNS  INPUT  OUTPUT  CACHED  TOTAL  COST
         builder  3      30     6       9       4500   $2.75
         critic   1      10     2       3       1500   ~$0.0010
         total    4      40     8       12      6000   ~$2.75
 
-        ~ estimated from a table of prices, because the client reports no cost
+        ~ estimated from prices of 2026-11, because the client reports no cost
 
         MODEL   TURNS  INPUT  OUTPUT  CACHED  TOTAL  COST
         gpt-5   1      10     2       3       1500   ~$0.0010
         sonnet  3      30     6       9       4500   $2.75
         total   4      40     8       12      6000   ~$2.75
 
-        ~ estimated from a table of prices, because the client reports no cost
+        ~ estimated from prices of 2026-11, because the client reports no cost
 
         DAY         TURNS  INPUT  OUTPUT  CACHED  TOTAL  COST
         2026-11-17  1      10     2       3       1500   $0.2500
         2026-11-18  3      30     6       9       4500   ~$2.50
         total       4      40     8       12      6000   ~$2.75
 
-        ~ estimated from a table of prices, because the client reports no cost
+        ~ estimated from prices of 2026-11, because the client reports no cost
         ");
         insta::assert_snapshot!(usages.text(Some("b"), GroupBy::Run), @r"
         RUN  TURNS  INPUT  OUTPUT  CACHED  TOTAL  COST
         b    1      10     2       3       1500   $2.00
         ");
-        assert_eq!(usages.total(Some("a")).short(), "~$0.7510, 4.5k tokens");
-        assert_eq!(usages.total(Some("c")).short(), "$0.00, 0 tokens");
+        assert_eq!(usages.total(Some("a")).cost_text(), "~$0.7510");
+        assert_eq!(usages.total(Some("c")).cost_text(), "$0.00");
     }
 }

@@ -51,6 +51,9 @@ fn agents(loaded: &Loaded) -> Vec<(String, &BackendPlan)> {
 /// Looks up the program of each agent of a loop, as seen from the project.
 pub(super) fn check(loaded: &Loaded, dir: &Path, world: &World) -> Result<(), LaunchError> {
     agents(loaded).into_iter().try_for_each(|(setting, backend)| {
+        if let Err(bad) = backend.arguments() {
+            return Err(LaunchError::BadArgument { bad, setting });
+        }
         look_up(backend, dir, world).map_err(|why| LaunchError::NoAgent { why, setting })
     })
 }

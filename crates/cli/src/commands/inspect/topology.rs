@@ -150,7 +150,7 @@ fn draw(picture: &Picture<'_>) -> String {
 fn wrapped(to: &Target<'_>, indent: usize) -> String {
     match to {
         Target::Roles(roles) => fill(&roles.join(", "), indent),
-        Target::Anybody => fill("any role", indent),
+        Target::AnyRole => fill("any role", indent),
         Target::Completion => fill("complete", indent),
         Target::Nowhere => fill("(recorded, not routed)", indent),
     }
@@ -207,7 +207,7 @@ fn graph(picture: &Picture<'_>) -> String {
     if edges.iter().any(|edge| edge.to == Target::Completion) {
         text.push_str("  complete [shape=doublecircle, label=\"\"];\n");
     }
-    if edges.iter().any(|edge| edge.to == Target::Anybody) {
+    if edges.iter().any(|edge| edge.to == Target::AnyRole) {
         text.push_str("  any [style=dashed, label=\"any role\"];\n");
     }
     for role in &topology.roles {
@@ -226,7 +226,7 @@ fn graph(picture: &Picture<'_>) -> String {
 fn targets(to: &Target<'_>) -> Vec<String> {
     match to {
         Target::Roles(roles) => roles.iter().map(|role| node(role)).collect(),
-        Target::Anybody => vec!["any".to_owned()],
+        Target::AnyRole => vec!["any".to_owned()],
         Target::Completion => vec!["complete".to_owned()],
         Target::Nowhere => Vec::new(),
     }
