@@ -82,6 +82,7 @@ fn shows_every_setting() {
     backend.command = "claude"
     backend.args = []
     # backend.model is not set: the client chooses
+    backend.env = []
     # backend.prompt_mode is not set: stdin for a known client, else arg
     # backend.output is not set: derived from the kind
     backend.timeout_ms = 1800000
@@ -96,6 +97,7 @@ fn shows_every_setting() {
     # review.command is not set: as backend.command
     # review.args is not set: as backend.args
     # review.model is not set: as backend.model
+    # review.env is not set: as backend.env
     # review.prompt_mode is not set: as backend.prompt_mode
     # review.output is not set: as backend.output
     review.timeout_ms = 300000
@@ -129,6 +131,7 @@ fn shows_every_setting() {
     # slots.reviewer.command is not set: as backend.command
     # slots.reviewer.args is not set: as backend.args
     # slots.reviewer.model is not set: as backend.model
+    # slots.reviewer.env is not set: as backend.env
     # slots.reviewer.prompt_mode is not set: as backend.prompt_mode
     # slots.reviewer.output is not set: as backend.output
     # slots.reviewer.timeout_ms is not set: as backend.timeout_ms

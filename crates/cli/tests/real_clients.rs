@@ -94,11 +94,11 @@ fn environment(client: &str, url: &str, home: &std::path::Path) -> Vec<(&'static
                 "model = \"gpt-5.5\"\nmodel_provider = \"fake\"\ncheck_for_update_on_startup = false\n\
                  [analytics]\nenabled = false\n[features]\nplugins = false\napps = false\n\
                  [model_providers.fake]\nname = \"fake\"\nbase_url = \"{url}/v1\"\n\
-                 env_key = \"FAKE_API_KEY\"\nwire_api = \"responses\"\n\
+                 env_key = \"CODEX_FAKE_API_KEY\"\nwire_api = \"responses\"\n\
                  request_max_retries = 0\nstream_max_retries = 0\n"
             );
             write(".codex/config.toml", config);
-            vec![("FAKE_API_KEY", "test-key".to_owned())]
+            vec![("CODEX_FAKE_API_KEY", "test-key".to_owned())]
         }
         "gemini" => {
             let settings = r#"{"security":{"auth":{"selectedType":"gemini-api-key"}},"privacy":{"usageStatisticsEnabled":false},"telemetry":{"enabled":false},"general":{"enableAutoUpdate":false,"enableAutoUpdateNotification":false,"maxAttempts":1},"model":{"name":"gemini-2.5-pro"}}"#;

@@ -128,7 +128,7 @@ fn a_client_that_cannot_work_ends_the_run_and_fails_no_item() {
     ];
     assert_snapshot!(told.join("\n"), @r"
     autoloop: sh cannot work: Invalid API key
-      hint: log in with the client, or set the API key of its provider
+      hint: log in with the client, or set the API key of its provider; name its variable in backend.env
     autoloop: sh cannot work: Credit balance is too low
       hint: add credit to the account, or choose another client with -b
     autoloop: sh cannot work: model not found: opus-9

@@ -3,10 +3,14 @@
 //! They tell an agent where its run is and what may come next. Nothing relies on them, because an agent can
 //! set them to anything.
 
+mod inherits;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::layout::StateDir;
+
+pub use inherits::Inherits;
 
 /// The socket of the harness, for a process that may not write the journal.
 pub const DOOR: &str = "AUTOLOOP_DOOR";

@@ -30,6 +30,7 @@ pub mod routing;
 pub mod run;
 pub mod run_id;
 pub mod script;
+pub mod secrets;
 pub mod slot;
 pub mod step;
 pub mod suggest;

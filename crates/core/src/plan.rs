@@ -276,6 +276,7 @@ mod tests {
             command: "claude".into(),
             args: vec![],
             model: None,
+            env: vec![],
             prompt_mode: PromptMode::Stdin,
             output: None,
             timeout: Duration::from_secs(1800),

@@ -98,11 +98,10 @@ impl Machine<'_> {
     }
 
     fn has_variable(&self, client: &Adapter) -> bool {
-        self.variables.iter().filter(|(_, value)| !value.is_empty()).any(|(name, _)| {
-            let Some(name) = name.to_str() else { return false };
-            let is_key = client.credentials.any_api_key && name.ends_with("_API_KEY");
-            is_key || client.credentials.variables.contains(&name)
-        })
+        self.variables
+            .iter()
+            .filter(|(_, value)| !value.is_empty())
+            .any(|(name, _)| name.to_str().is_some_and(|name| client.is_credential(name)))
     }
 
     /// `None` where there is no home directory.

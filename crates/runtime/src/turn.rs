@@ -103,11 +103,9 @@ impl Turn<'_> {
             Place::Worktree { dir, .. } => (dir, LOCATING_VARIABLES.map(OsString::from).into()),
         };
         let stdout = self.stdout.map_or_else(|| dir.stdout(&name), |name| dir.join(name));
-        let of_client = backend.client().map_or(&[][..], |client| client.env);
-        let of_client = of_client.iter().map(|(name, value)| (name.into(), value.into()));
         let vars = env.vars().into_iter().map(|(name, value)| (name.into(), value));
         let job = Job {
-            env: vars.chain(of_client).collect(),
+            env: job.env.into_iter().chain(vars).collect(),
             env_removed,
             dir: Some(work_dir.to_owned()),
             notes: Some(site.state_dir.shims()),

@@ -23,6 +23,7 @@ fn cut_everywhere(sandbox: &Sandbox, args: &[&str]) {
         let notes = notes.path().join(name);
         let mut command: Command = sandbox.command();
         command.args(args).current_dir(dir).env("NOTES", &notes);
+        command.env("AUTOLOOP_SET", "backend.env=NOTES");
         let output = sandbox.finish(command);
         (output, fs::read_to_string(&notes).unwrap_or_default())
     };

@@ -4,7 +4,7 @@ use super::Stream;
 use super::{claude, codex, gemini, opencode, pi};
 
 /// A client, as data.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Adapter {
     pub stream: Stream,
     /// Its name for people.
@@ -24,6 +24,10 @@ pub struct Adapter {
     /// The last argument if the prompt is on standard input.
     pub(super) stdin: Option<&'static str>,
     pub(super) refused: &'static [Refused],
+    /// The variables that it inherits besides its credentials and state directories, as patterns.
+    pub inherits: &'static [&'static str],
+    /// Variables that select a provider, each with the pattern of variables that it then inherits.
+    pub providers: &'static [(&'static str, &'static str)],
     /// Added to its environment.
     pub env: &'static [(&'static str, &'static str)],
     /// The directories that it writes for itself, outside of the project.
@@ -32,7 +36,7 @@ pub struct Adapter {
 }
 
 /// Arguments that are added unless the user decides the same thing with another flag.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Flag {
     pub(super) add: &'static [&'static str],
     /// Flags that make it superfluous, besides its own first word.
@@ -40,7 +44,7 @@ pub(super) struct Flag {
 }
 
 /// A flag that does not work unattended.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Refused {
     pub(super) flags: &'static [&'static str],
     /// Only with these values; empty means with any.
@@ -49,7 +53,7 @@ pub(super) struct Refused {
 }
 
 /// A directory: `below` the directory in `variable`, or else `usual` below the home directory.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct StateDir {
     pub variable: &'static str,
     pub below: &'static str,
@@ -57,7 +61,7 @@ pub struct StateDir {
 }
 
 /// Where a client finds its credentials.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Credentials {
     /// Variables, each of which is a credential or selects another provider.
     pub variables: &'static [&'static str],
@@ -129,6 +133,12 @@ impl Adapter {
         };
         arguments.extend(given.iter().filter(is_own).cloned());
         Ok(arguments)
+    }
+
+    /// Whether a variable is a credential of the client, or selects its provider.
+    pub fn is_credential(&self, variable: &str) -> bool {
+        let Credentials { variables, any_api_key, .. } = self.credentials;
+        variables.contains(&variable) || any_api_key && variable.ends_with("_API_KEY")
     }
 
     /// The last argument if the prompt is on standard input.

@@ -36,6 +36,8 @@ pub(super) const ADAPTER: Adapter = Adapter {
         values: &["untrusted", "on-failure", "on-request"],
         why: "it would wait for an approval",
     }],
+    inherits: &["OPENAI_*", "CODEX_*", "AZURE_OPENAI_*"],
+    providers: &[],
     env: &[],
     state: &[StateDir { variable: "CODEX_HOME", below: "", usual: ".codex" }],
     credentials: Credentials {

@@ -43,7 +43,9 @@ impl ErrorClass {
     /// What a user can do about it.
     pub fn advice(self) -> Option<&'static str> {
         Some(match self {
-            ErrorClass::Auth => "log in with the client, or set the API key of its provider",
+            ErrorClass::Auth => {
+                "log in with the client, or set the API key of its provider; name its variable in backend.env"
+            }
             ErrorClass::Quota => "add credit to the account, or choose another client with -b",
             ErrorClass::Model => "choose a model that the account may use with --model",
             _ => return None,

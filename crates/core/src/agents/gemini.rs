@@ -42,6 +42,8 @@ pub(super) const ADAPTER: Adapter = Adapter {
             why: "it would speak another protocol",
         },
     ],
+    inherits: &["GEMINI_*", "GOOGLE_*", "GCLOUD_*", "CODE_ASSIST_*"],
+    providers: &[],
     // One process instead of two, of which the first ignores signals.
     env: &[("GEMINI_CLI_NO_RELAUNCH", "true"), ("GEMINI_CLI_TRUST_WORKSPACE", "true")],
     state: &[StateDir { variable: "GEMINI_CLI_HOME", below: ".gemini", usual: ".gemini" }],

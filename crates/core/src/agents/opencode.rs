@@ -27,6 +27,14 @@ pub(super) const ADAPTER: Adapter = Adapter {
         values: &[],
         why: "it would wait for more input",
     }],
+    inherits: &[
+        "OPENCODE_*",
+        "AWS_REGION",
+        "AWS_BEARER_TOKEN_BEDROCK",
+        "GOOGLE_CLOUD_*",
+        "VERTEX_*",
+    ],
+    providers: &[],
     env: &[("OPENCODE_DISABLE_AUTOUPDATE", "1")],
     state: &[
         StateDir { variable: "XDG_DATA_HOME", below: "opencode", usual: ".local/share/opencode" },

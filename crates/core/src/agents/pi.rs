@@ -31,6 +31,8 @@ pub(super) const ADAPTER: Adapter = Adapter {
         values: &["rpc"],
         why: "it would wait for requests on standard input",
     }],
+    inherits: &["PI_*", "AWS_REGION", "AWS_BEARER_TOKEN_BEDROCK", "GOOGLE_CLOUD_*"],
+    providers: &[],
     env: &[],
     state: &[StateDir { variable: "PI_CODING_AGENT_DIR", below: "", usual: ".pi/agent" }],
     credentials: Credentials {

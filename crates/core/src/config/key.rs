@@ -20,6 +20,8 @@ pub enum Kind {
     Event,
     Events,
     List,
+    /// Names of variables, patterns of names, and assignments.
+    Variables,
     Flag,
     Count {
         least: i64,
@@ -106,6 +108,8 @@ keys! {
         "Its arguments before the prompt.";
     BackendModel "backend.model": Kind::Text, Preset::Nothing("the client chooses"),
         "The model of a known client.";
+    BackendEnv "backend.env": Kind::Variables, Preset::Value("[]"),
+        "Variables that it gets besides those of builds and of its client: NAME, PREFIX_* or NAME=value.";
     BackendPromptMode "backend.prompt_mode": Kind::MaybeChoice(PromptMode::WORDS), Preset::Nothing("stdin for a known client, else arg"),
         "How it receives the prompt: as an argument, on standard input or in a file.";
     BackendOutput "backend.output": Kind::MaybeChoice(Stream::WORDS), Preset::Nothing("derived from the kind"),
@@ -133,6 +137,8 @@ keys! {
         "Its arguments.";
     ReviewModel "review.model": Kind::Text, Preset::Like(Key::BackendModel),
         "Its model.";
+    ReviewEnv "review.env": Kind::Variables, Preset::Like(Key::BackendEnv),
+        "Variables that it gets.";
     ReviewPromptMode "review.prompt_mode": Kind::MaybeChoice(PromptMode::WORDS), Preset::Like(Key::BackendPromptMode),
         "How it receives the prompt.";
     ReviewOutput "review.output": Kind::MaybeChoice(Stream::WORDS), Preset::Like(Key::BackendOutput),
@@ -194,6 +200,8 @@ keys! {
         "Its arguments.";
     SlotsReviewerModel "slots.reviewer.model": Kind::Text, Preset::Like(Key::BackendModel),
         "Its model.";
+    SlotsReviewerEnv "slots.reviewer.env": Kind::Variables, Preset::Like(Key::BackendEnv),
+        "Variables that it gets.";
     SlotsReviewerPromptMode "slots.reviewer.prompt_mode": Kind::MaybeChoice(PromptMode::WORDS), Preset::Like(Key::BackendPromptMode),
         "How it receives the prompt.";
     SlotsReviewerOutput "slots.reviewer.output": Kind::MaybeChoice(Stream::WORDS), Preset::Like(Key::BackendOutput),

@@ -441,6 +441,7 @@ fn assignment() -> impl Strategy<Value = (Key, String)> {
             Kind::Event => "'x[a-z.]{0,8}'".boxed(),
             Kind::Events => "\\['x[a-z]{1,4}'\\]".boxed(),
             Kind::List => "\\['[a-z,]{1,4}', '[a-z ,]{0,4}'\\]".boxed(),
+            Kind::Variables => "\\['[A-Z]{1,4}', '[A-Z]{1,4}=[a-z ,]{0,4}'\\]".boxed(),
             Kind::Flag => "true|false|'yes'|'off'".boxed(),
             Kind::Count { .. } | Kind::Limit | Kind::Bytes => "[1-9][0-9]{0,2}".boxed(),
             Kind::Millis { .. } | Kind::Time => "[1-9][0-9]{0,2}|'[1-9][0-9]{0,2}s'".boxed(),

@@ -52,7 +52,7 @@ pub(crate) fn read(kind: Kind, written: &Spanned<DeValue<'_>>) -> Result<Value, 
                 .map_err(|refusal| Refusal { found: number.to_string(), ..refusal }),
             Err(_) => Err(refuse(kind, found(value))),
         },
-        (Kind::List | Kind::Events, DeValue::Array(elements)) => {
+        (Kind::List | Kind::Events | Kind::Variables, DeValue::Array(elements)) => {
             let texts = elements.iter().map(|element| match element.get_ref().as_str() {
                 Some(text) => checked_element(kind, text)
                     .map_err(|refusal| Refusal { span: Some(element.span()), ..refusal }),
@@ -77,7 +77,12 @@ pub(crate) fn read_text(kind: Kind, text: &str) -> Result<Value, Refusal> {
     let word = text.trim();
     let refused = || refuse(kind, shown(text));
     match kind {
-        Kind::Text | Kind::File | Kind::MaybeChoice(_) | Kind::List | Kind::Events
+        Kind::Text
+        | Kind::File
+        | Kind::MaybeChoice(_)
+        | Kind::List
+        | Kind::Events
+        | Kind::Variables
             if word.is_empty() =>
         {
             Ok(Value::Unset)
@@ -87,7 +92,7 @@ pub(crate) fn read_text(kind: Kind, text: &str) -> Result<Value, Refusal> {
             Ok(Value::Text(text.to_owned()))
         }
         Kind::Event => event(word).map(Value::Text),
-        Kind::List | Kind::Events => list(kind, word),
+        Kind::List | Kind::Events | Kind::Variables => list(kind, word),
         Kind::Flag => match word.to_ascii_lowercase().as_str() {
             "true" | "1" | "yes" | "on" => Ok(Value::Flag(true)),
             "false" | "0" | "no" | "off" => Ok(Value::Flag(false)),
@@ -130,8 +135,37 @@ fn list(kind: Kind, text: &str) -> Result<Value, Refusal> {
 fn checked_element(kind: Kind, text: &str) -> Result<String, Refusal> {
     match kind {
         Kind::Events => event(text),
+        Kind::Variables => variable(text),
         // A blank argument is an argument.
         _ => read_text(Kind::Text, text).map(|_| text.to_owned()),
+    }
+}
+
+/// The name of a variable with its value, or a name that may begin or end with `*`.
+fn variable(text: &str) -> Result<String, Refusal> {
+    let refusal = |label: &str| {
+        Err(Refusal { label: label.to_owned(), ..refuse(Kind::Variables, shown(text)) })
+    };
+    if text.contains('\0') {
+        return refusal("a variable may not contain a NUL character");
+    }
+    let (name, is_assignment) = match text.split_once('=') {
+        Some((name, _)) => (name, true),
+        None => (text, false),
+    };
+    let fixed = match is_assignment {
+        true => name,
+        false => name.strip_suffix('*').or(name.strip_prefix('*')).unwrap_or(name),
+    };
+    let is_valid = |c: char| c.is_ascii_alphanumeric() || "_-./:@".contains(c);
+    match fixed {
+        "" if is_assignment || name.is_empty() => refusal("the name of the variable is missing"),
+        _ if fixed.starts_with('$') => refusal("the name of a variable is written without '$'"),
+        _ if fixed.contains('*') => {
+            refusal("only a name without a value may begin or end with '*'")
+        }
+        _ if !fixed.chars().all(is_valid) => refusal("this is no name of a variable"),
+        _ => Ok(text.to_owned()),
     }
 }
 
@@ -201,6 +235,7 @@ pub(crate) fn accepted(kind: Kind) -> String {
             "a list of events: [\"review.passed\", \"tests.passed\"] or \"review.passed,tests.passed\""
         }
         Kind::List => "a list of texts: [\"--verbose\", \"a,b\"] or \"--verbose,a\"",
+        Kind::Variables => "a list of variables: [\"MY_TOKEN\", \"MYAPP_*\", \"NAME=value\"]",
         Kind::Flag => "true or false",
         Kind::Count { least, most } => return format!("a whole number from {least} to {most}"),
         Kind::Limit => "a whole number; 0 or less is no limit",

@@ -11,6 +11,7 @@ use crate::config::{
     BackendKind, Key, Leftovers, Origin, Problem, PromptMode, Refusal, Settings, Severity, Value,
     read_text,
 };
+use crate::env::Inherits;
 use crate::topology::Role;
 
 /// How an agent is started and limited.
@@ -22,6 +23,8 @@ pub struct BackendPlan {
     /// Its arguments before the prompt.
     pub args: Vec<String>,
     pub model: Option<String>,
+    /// What it gets of the environment besides the usual: names, patterns and assignments.
+    pub env: Vec<String>,
     pub prompt_mode: PromptMode,
     pub output: Option<Stream>,
     pub timeout: Duration,
@@ -40,6 +43,7 @@ pub(super) struct BackendKeys {
     command: Key,
     args: Key,
     model: Key,
+    env: Key,
     prompt_mode: Key,
     output: Key,
     timeout: Key,
@@ -54,6 +58,7 @@ impl BackendKeys {
         command: Key::BackendCommand,
         args: Key::BackendArgs,
         model: Key::BackendModel,
+        env: Key::BackendEnv,
         prompt_mode: Key::BackendPromptMode,
         output: Key::BackendOutput,
         timeout: Key::BackendTimeout,
@@ -68,6 +73,7 @@ impl BackendKeys {
         command: Key::ReviewCommand,
         args: Key::ReviewArgs,
         model: Key::ReviewModel,
+        env: Key::ReviewEnv,
         prompt_mode: Key::ReviewPromptMode,
         output: Key::ReviewOutput,
         timeout: Key::ReviewTimeout,
@@ -78,6 +84,7 @@ impl BackendKeys {
         command: Key::SlotsReviewerCommand,
         args: Key::SlotsReviewerArgs,
         model: Key::SlotsReviewerModel,
+        env: Key::SlotsReviewerEnv,
         prompt_mode: Key::SlotsReviewerPromptMode,
         output: Key::SlotsReviewerOutput,
         timeout: Key::SlotsReviewerTimeout,
@@ -132,6 +139,7 @@ impl BackendPlan {
             command: command.to_owned(),
             args: own(keys.args).and_then(|key| settings.list(key)).unwrap_or_default().to_vec(),
             model: own(keys.model).and_then(|key| settings.text(key)).map(str::to_owned),
+            env: settings.list(settings.source(keys.env)).unwrap_or_default().to_vec(),
             prompt_mode: prompt_mode(kind, settings.choice(settings.source(keys.prompt_mode))),
             output: settings.choice(settings.source(keys.output)),
             timeout: settings.time(timeout),
@@ -240,6 +248,23 @@ impl BackendPlan {
             BackendKind::Acp => Adapter::by_program(&self.command),
             kind => kind.adapter(),
         }
+    }
+
+    /// What it inherits of the harness's environment. A client that is started as a plain command, or through a
+    /// program like `codex-acp`, is that client all the same.
+    pub fn inherits(&self) -> Inherits {
+        let more = self.env.iter().filter(|entry| !entry.contains('=')).cloned().collect();
+        let program = match (self.kind, self.command.split_once('-')) {
+            (BackendKind::Acp, Some((client, _))) => client,
+            _ => &self.command,
+        };
+        Inherits::Agent { client: Adapter::by_program(program).or(self.client()), more }
+    }
+
+    /// The variables that are set for it: those that its client needs, and those of its settings.
+    pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
+        let of_client = self.client().map_or(&[][..], |client| client.env).iter().copied();
+        of_client.chain(self.env.iter().filter_map(|entry| entry.split_once('=')))
     }
 
     /// The arguments before the prompt: those that are set, and those that a known client needs.

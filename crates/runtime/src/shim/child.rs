@@ -22,15 +22,13 @@ pub(super) fn start(job: &Job) -> Result<(Child, Launch), NeverStarted> {
     let (launch, mut command) = Launch::prepare(job)
         .map_err(|error| never_started(&error, format!("cannot start a process: {error}")))?;
     command
+        .env_clear()
         .envs(job.env.iter().map(|(name, value)| (name, value)))
         .stdin(if job.stdin.is_empty() { Stdio::null() } else { Stdio::piped() })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);
     set_pwd(&mut command, Path::new("."));
-    for name in &job.env_removed {
-        command.env_remove(name);
-    }
     if !job.token.is_empty() {
         command.env(TOKEN, &job.token);
     }

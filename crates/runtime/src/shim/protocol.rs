@@ -86,6 +86,7 @@ mod tests {
 
     use autoloop_core::agents::{Answer, Dollars, Outcome, Stream, Usage};
     use autoloop_core::config::Leftovers;
+    use autoloop_core::env::Inherits;
     use autoloop_core::verdict::{Ruling, Verdict};
     use proptest::collection::vec;
     use proptest::option;
@@ -169,7 +170,7 @@ mod tests {
             confinement in option::of(confinement()),
         ) -> Job {
             Job {
-                program, args, env, env_removed, dir, stdin, token, notes, limits, spool, stream,
+                program, args, inherits: Inherits::default(), env, env_removed, dir, stdin, token, notes, limits, spool, stream,
                 look_for, reading, leftovers, confinement,
             }
         }

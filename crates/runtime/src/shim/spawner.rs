@@ -56,6 +56,7 @@ impl Spawner for OsSpawner {
         let (signals, to_send) = channel();
         let (started, start) = channel();
         let idle = self.idle.0.take(&job);
+        let job = job.with_environment(std::env::vars_os().collect());
         let request = Request { job, signals: to_send, finished, started };
         let unsent = match idle {
             // It may have died meanwhile.

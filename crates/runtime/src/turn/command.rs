@@ -22,9 +22,7 @@ pub const REPLAY: &str = "__replay";
 pub(crate) fn job_without_run(backend: &BackendPlan, dir: &Path, prompt: &str) -> Job {
     let place = Place::Worktree { dir, project: dir };
     let (job, _) = job(backend, Path::new(""), place, prompt, Path::new(""));
-    let env = backend.client().map_or(&[][..], |client| client.env);
-    let env = env.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    Job { dir: Some(dir.to_owned()), env, ..job }
+    Job { dir: Some(dir.to_owned()), ..job }
 }
 
 /// The job of an agent, and how the prompt reaches it.
@@ -50,6 +48,8 @@ pub(super) fn job(
     let job = Job {
         program,
         args,
+        inherits: backend.inherits(),
+        env: backend.variables().map(|(name, value)| (name.into(), value.into())).collect(),
         stdin,
         limits: Limits {
             deadline: Some(backend.timeout),

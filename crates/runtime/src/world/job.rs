@@ -1,5 +1,6 @@
 //! A process to start, and how it ended.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender};
@@ -7,6 +8,7 @@ use std::time::Duration;
 
 use autoloop_core::agents::{Answer, Stream};
 use autoloop_core::config::Leftovers;
+use autoloop_core::env::Inherits;
 use autoloop_core::text::Shortened;
 use autoloop_core::verdict::Verdict;
 use serde::{Deserialize, Serialize};
@@ -21,7 +23,10 @@ pub struct Job {
     pub program: OsString,
     /// Never interpreted by a shell.
     pub args: Vec<OsString>,
-    /// Variables set on top of the inherited environment.
+    /// What it inherits of the harness's environment. A shim is told the result.
+    #[serde(skip)]
+    pub inherits: Inherits,
+    /// Variables set on top of that.
     pub env: Vec<(OsString, OsString)>,
     pub env_removed: Vec<OsString>,
     /// The directory to start in; `None` is the current one.
@@ -46,6 +51,16 @@ pub struct Job {
     pub reading: Reading,
     pub leftovers: Leftovers,
     pub confinement: Option<Confinement>,
+}
+
+impl Job {
+    /// The job with its whole environment, for a shim, which has none of it.
+    pub(crate) fn with_environment(self, harness: Vec<(OsString, OsString)>) -> Job {
+        let Job { inherits, env, env_removed, .. } = self;
+        let mut all: BTreeMap<_, _> = inherits.select(harness).into_iter().chain(env).collect();
+        all.retain(|name, _| !env_removed.contains(name));
+        Job { env: all.into_iter().collect(), inherits, env_removed: Vec::new(), ..self }
+    }
 }
 
 /// The bounds of a process: where it may write, and in which view of the project.

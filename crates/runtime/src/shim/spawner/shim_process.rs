@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use autoloop_core::env::Inherits;
 use rustix::process::{Pid, kill_process};
 
 use super::IdleShims;
@@ -113,7 +114,10 @@ impl Shim {
         let note = job.notes.as_deref().map(|notes| Note::create(notes, &token)).transpose()?;
         let (orders, control) = io::pipe()?;
         let mut command = Command::new(program);
-        command.arg0("autoloop").arg(COMMAND).env(TOKEN, &token).process_group(0);
+        command.arg0("autoloop").arg(COMMAND).process_group(0);
+        // Secrets of the harness are not for agents, which can read the environment of a shim.
+        let usual = Inherits::Agent { client: None, more: Vec::new() };
+        command.env_clear().envs(usual.select(std::env::vars_os().collect())).env(TOKEN, &token);
         let (reports, output) = io::pipe()?;
         let child = command.stdin(orders).stdout(output).spawn()?;
         Ok(Shim { child, reports, control, token, note })
