@@ -3,10 +3,10 @@
 //! Credentials are looked for in files and variables; only [`Machine::prove`] sends a request to a provider.
 
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use autoloop_core::agents::{Adapter, StateDir};
+use autoloop_core::agents::Adapter;
 use autoloop_core::failure::last_line;
 use autoloop_core::plan::BackendPlan;
 
@@ -106,7 +106,8 @@ impl Machine<'_> {
 
     /// `None` where there is no home directory.
     fn has_file(&self, client: &Adapter) -> Option<bool> {
-        let home = self.state_dir(client.state.first()?)?;
+        let variable = |name: &str| self.variable(name).map(OsStr::to_owned);
+        let home = client.state.first()?.path(variable)?;
         Some(client.credentials.files.iter().any(|(file, words)| {
             // The directory itself need not exist for a file beside it.
             let path = match file.strip_prefix("../") {
@@ -121,11 +122,6 @@ impl Machine<'_> {
                 Err(_) => true,
             }
         }))
-    }
-
-    fn state_dir(&self, dir: &StateDir) -> Option<PathBuf> {
-        let moved = self.variable(dir.variable).map(|place| Path::new(place).join(dir.below));
-        moved.or_else(|| Some(Path::new(self.variable("HOME")?).join(dir.usual)))
     }
 
     /// The version that a program prints.

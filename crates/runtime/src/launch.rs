@@ -38,8 +38,8 @@ use crate::runs::{self, RunList};
 use crate::site::{Progress, Site, Trust};
 use crate::world::{CRASH_GRACE, World};
 
+pub use agents::NO_ACP_PROGRAM;
 pub(crate) use agents::look_up;
-pub use agents::{KNOWN_CLIENTS, NO_ACP_PROGRAM};
 pub use chains::{ChainLaunch, ChainStep, StepLauncher, chain_limits, chain_named, read_chains};
 use presets::{Preset, is_loop};
 use request::KeptRequest;

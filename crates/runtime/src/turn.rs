@@ -14,6 +14,7 @@ mod signals;
 use std::ffi::OsString;
 use std::path::Path;
 
+use autoloop_core::agents::Adapter;
 use autoloop_core::config::BackendKind;
 use autoloop_core::env::Env;
 use autoloop_core::plan::BackendPlan;
@@ -118,6 +119,11 @@ impl Turn<'_> {
 }
 
 impl Launch {
+    /// What the harness knows about the client, if anything.
+    pub(crate) fn client(&self) -> Option<&'static Adapter> {
+        self.backend.client()
+    }
+
     /// How the prompt reaches the agent, for the journal.
     pub(crate) fn prompt_mode(&self) -> String {
         command::mode_name(self.delivery)

@@ -1,5 +1,8 @@
 //! What the harness knows about a client: the command line for unattended use, its state and its credentials.
 
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
 use super::Stream;
 use super::{claude, codex, gemini, opencode, pi};
 
@@ -30,8 +33,10 @@ pub struct Adapter {
     pub providers: &'static [(&'static str, &'static str)],
     /// Added to its environment.
     pub env: &'static [(&'static str, &'static str)],
-    /// The directories that it writes for itself, outside of the project.
+    /// What it writes for itself outside of the project.
     pub state: &'static [StateDir],
+    /// What it writes for itself in the project.
+    pub bookkeeping: &'static [&'static str],
     pub credentials: Credentials,
 }
 
@@ -52,7 +57,7 @@ pub(super) struct Refused {
     pub(super) why: &'static str,
 }
 
-/// A directory: `below` the directory in `variable`, or else `usual` below the home directory.
+/// A directory or a file: `below` the directory in `variable`, or else `usual` below the home directory.
 #[derive(Debug, PartialEq, Eq)]
 pub struct StateDir {
     pub variable: &'static str,
@@ -80,6 +85,17 @@ pub struct BadArgument {
     pub program: &'static str,
     pub argument: String,
     pub why: String,
+}
+
+impl StateDir {
+    /// Its path, where the environment names one.
+    pub fn path(&self, variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+        let dir = |name: &str| variable(name).filter(|value| !value.is_empty());
+        match dir(self.variable) {
+            Some(moved) => Some(Path::new(&moved).join(self.below)),
+            None => Some(Path::new(&dir("HOME")?).join(self.usual)),
+        }
+    }
 }
 
 impl Adapter {
@@ -250,6 +266,39 @@ mod tests {
         opencode run --auto --format json -m m -> opencode
         pi -p --mode json --model m -> pi
         ");
+    }
+
+    #[test]
+    fn the_state_of_a_client_is_where_its_variables_say() {
+        let places = |set: &[(&str, &str)]| {
+            let variable = |name: &str| {
+                let (_, value) = set.iter().find(|(known, _)| *known == name)?;
+                Some(OsString::from(value))
+            };
+            let dirs = Adapter::ALL.into_iter().flat_map(|client| client.state);
+            let paths = dirs.filter_map(|dir| Some(dir.path(variable)?.display().to_string()));
+            paths.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(places(&[]), "");
+        insta::assert_snapshot!(places(&[("HOME", "/h"), ("CODEX_HOME", "")]).replace(' ', "\n"), @r"
+        /h/.claude
+        /h/.claude.json
+        /h/.codex
+        /h/.gemini
+        /h/.local/share/opencode
+        /h/.config/opencode
+        /h/.local/state/opencode
+        /h/.cache/opencode
+        /h/.pi/agent
+        ");
+        let moved = [
+            ("CLAUDE_CONFIG_DIR", "/a"),
+            ("CODEX_HOME", "/b"),
+            ("GEMINI_CLI_HOME", "/c"),
+            ("XDG_DATA_HOME", "/d"),
+            ("PI_CODING_AGENT_DIR", "/e"),
+        ];
+        assert_eq!(places(&moved), "/a/ /a/.claude.json /b/ /c/.gemini /d/opencode /e/");
     }
 
     #[test]

@@ -68,7 +68,11 @@ pub(super) const ADAPTER: Adapter = Adapter {
         ("CLAUDE_CODE_USE_FOUNDRY", "AZURE_*"),
     ],
     env: &[("DISABLE_AUTOUPDATER", "1")],
-    state: &[StateDir { variable: "CLAUDE_CONFIG_DIR", below: "", usual: ".claude" }],
+    state: &[
+        StateDir { variable: "CLAUDE_CONFIG_DIR", below: "", usual: ".claude" },
+        StateDir { variable: "CLAUDE_CONFIG_DIR", below: ".claude.json", usual: ".claude.json" },
+    ],
+    bookkeeping: &[],
     credentials: Credentials {
         variables: &[
             "ANTHROPIC_API_KEY",

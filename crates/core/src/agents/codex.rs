@@ -40,6 +40,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     providers: &[],
     env: &[],
     state: &[StateDir { variable: "CODEX_HOME", below: "", usual: ".codex" }],
+    bookkeeping: &[],
     credentials: Credentials {
         variables: &["OPENAI_API_KEY", "CODEX_API_KEY"],
         any_api_key: false,

@@ -42,6 +42,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         StateDir { variable: "XDG_STATE_HOME", below: "opencode", usual: ".local/state/opencode" },
         StateDir { variable: "XDG_CACHE_HOME", below: "opencode", usual: ".cache/opencode" },
     ],
+    bookkeeping: &[".git/opencode"],
     credentials: Credentials {
         variables: &["OPENCODE_CONFIG", "OPENCODE_CONFIG_CONTENT", "AWS_PROFILE"],
         any_api_key: true,

@@ -35,6 +35,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     providers: &[],
     env: &[],
     state: &[StateDir { variable: "PI_CODING_AGENT_DIR", below: "", usual: ".pi/agent" }],
+    bookkeeping: &[],
     credentials: Credentials {
         variables: &["ANTHROPIC_OAUTH_TOKEN", "AWS_PROFILE"],
         any_api_key: true,

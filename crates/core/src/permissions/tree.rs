@@ -2,10 +2,12 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::{AllowList, Permission};
+use crate::agents::Adapter;
 
 /// All entries by their path relative to the project.
 pub type Tree = BTreeMap<PathBuf, Entry>;
@@ -68,16 +70,17 @@ pub struct Change {
 }
 
 impl Change {
-    /// Whether it is bookkeeping of git or a client: objects added to a repository, or the directory of
-    /// opencode in it. Neither changes the content of the repository.
+    /// Whether it is bookkeeping: objects added to a repository, or what a client writes for itself. Neither changes
+    /// the content of the project.
     pub fn is_bookkeeping(&self) -> bool {
-        let mut parts = self.path.components().map(|part| part.as_os_str());
-        let is_in_git = parts.any(|part| part == ".git");
-        match parts.next().and_then(std::ffi::OsStr::to_str) {
-            Some("opencode") => is_in_git,
-            Some("objects") => is_in_git && matches!(self.what, What::Added(_)),
-            _ => false,
-        }
+        let parts: Vec<&OsStr> = self.path.iter().collect();
+        let is_in = |place: &str| {
+            let place: Vec<&OsStr> = Path::new(place).iter().collect();
+            parts.windows(place.len()).any(|part| part == place)
+        };
+        let is_added = matches!(self.what, What::Added(_));
+        let mut of_clients = Adapter::ALL.into_iter().flat_map(|client| client.bookkeeping);
+        is_added && is_in(".git/objects") || of_clients.any(|place| is_in(place))
     }
 }
 
@@ -336,6 +339,24 @@ mod tests {
             ]
         );
         assert!(split.allowed.is_empty());
+    }
+
+    #[test]
+    fn bookkeeping_of_git_and_of_clients_is_no_change_of_the_project() {
+        let added = What::Added(Kind::File);
+        for (path, what, expected) in [
+            (".git/objects/ab/cd", added.clone(), true),
+            (".git/objects/ab/cd", What::Modified, false),
+            ("sub/.git/objects/ab", added.clone(), true),
+            (".git/opencode", What::Modified, true),
+            (".git/opencode/x", added.clone(), true),
+            (".git/hooks/opencode", added.clone(), false),
+            ("opencode", added.clone(), false),
+            (".git/config", What::Modified, false),
+        ] {
+            let change = Change { path: path.into(), what };
+            assert_eq!(change.is_bookkeeping(), expected, "{path}");
+        }
     }
 
     fn kinds() -> impl Strategy<Value = Kind> {

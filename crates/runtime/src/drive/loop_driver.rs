@@ -344,7 +344,6 @@ impl<'a> LoopDriver<'a> {
         };
         let mut review = ReviewTurn {
             site: run.site.clone(),
-            home: run.project.env.home.as_deref(),
             sandbox: &self.reviewer,
             launch: run.launch(&plan.backend, &turn)?,
             ends: run.site.interrupts.clone(),

@@ -1,7 +1,6 @@
 //! The turn of a reviewer, of metareviews and of slots: confined, run, and checked for what it changed.
 
 use std::io;
-use std::path::Path;
 
 use autoloop_core::record::ReviewViolation;
 use autoloop_core::slot::HeldBy;
@@ -16,7 +15,6 @@ use crate::turn::{Ended, Launch, Waiting};
 
 pub(super) struct ReviewTurn<'r, 'a> {
     pub(super) site: Site<'a>,
-    pub(super) home: Option<&'r Path>,
     pub(super) sandbox: &'r ReviewSandbox,
     pub(super) launch: Launch,
     pub(super) ends: Interrupts,
@@ -42,7 +40,7 @@ impl ReviewTurn<'_, '_> {
         subject: impl FnOnce() -> io::Result<(Subject, Handler)>,
     ) -> io::Result<Option<Confined>> {
         let Site { world, program, .. } = self.site;
-        let site = ReviewSite { world, program, home: self.home };
+        let site = ReviewSite { world, program, client: self.launch.client() };
         self.sandbox.confine(subject, &mut self.launch.job, site)
     }
 

@@ -6,6 +6,7 @@
 use std::io;
 use std::path::Path;
 
+use autoloop_core::agents::Adapter;
 use autoloop_core::config::{BackendKind, Key};
 use autoloop_core::plan::BackendPlan;
 use autoloop_core::topology::Role;
@@ -14,20 +15,6 @@ use crate::error::LaunchError;
 use crate::project::Loaded;
 use crate::turn::job_without_run;
 use crate::world::World;
-
-/// Clients of language models that are run from a command line.
-pub const KNOWN_CLIENTS: [&str; 10] = [
-    "claude",
-    "codex",
-    "pi",
-    "gemini",
-    "opencode",
-    "copilot",
-    "cursor-agent",
-    "amp",
-    "aider",
-    "goose",
-];
 
 /// Why an agent of kind `acp` without a command cannot be started.
 pub const NO_ACP_PROGRAM: &str = "an agent of kind \"acp\" needs a program that speaks the Agent Client Protocol, \
@@ -60,10 +47,7 @@ pub(super) fn check(loaded: &Loaded, dir: &Path, world: &World) -> Result<(), La
 
 /// Whether an agent of a loop is a known client, which cannot work without an objective.
 pub(super) fn has_known_client(loaded: &Loaded) -> bool {
-    agents(loaded).into_iter().any(|(_, backend)| {
-        let name = Path::new(&backend.command).file_name();
-        name.is_some_and(|name| KNOWN_CLIENTS.iter().any(|known| name == *known))
-    })
+    agents(loaded).into_iter().any(|(_, backend)| Adapter::by_program(&backend.command).is_some())
 }
 
 /// Looks up the program of one agent; the error is the reason why it cannot be started.

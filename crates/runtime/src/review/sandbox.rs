@@ -6,7 +6,7 @@
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "prepares real directories for a sandbox of the kernel"
+    reason = "prepares a sandbox of the kernel with real directories and the environment of the reviewer"
 )]
 
 use std::fs;
@@ -15,6 +15,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use autoloop_core::agents::{Adapter, StateDir};
 use autoloop_core::config::{Layer, Leftovers, Sandbox};
 use autoloop_core::env::{DOOR, TICKET};
 use autoloop_core::permissions::{AllowList, Shape};
@@ -49,8 +50,8 @@ pub(crate) struct ReviewSite<'s> {
     pub(crate) world: &'s World,
     /// This program.
     pub(crate) program: &'s Path,
-    /// The home directory of the user, where agents keep their state.
-    pub(crate) home: Option<&'s Path>,
+    /// The client that reviews, if it is known.
+    pub(crate) client: Option<&'static Adapter>,
 }
 
 /// What is reviewed. All paths are canonical.
@@ -157,7 +158,7 @@ impl ReviewSandbox {
         let entropy = &*site.world.entropy;
         let scratch = Scratch::new(&token(entropy), &confined.subject.dir.scratch())?;
         confined.subject.make_append_only();
-        let confinement = self.confinement(&confined.subject, &scratch, site);
+        let confinement = self.confinement(&confined.subject, &scratch, job, site);
         if confinement.overlay.is_some() {
             confined.enforcement = Enforcement::Overlay { abi };
             confined.overlay.clone_from(&confinement.overlay);
@@ -180,13 +181,13 @@ impl ReviewSandbox {
         &self,
         subject: &Subject,
         scratch: &Scratch,
+        job: &Job,
         site: ReviewSite<'_>,
     ) -> Confinement {
         let Subject { tree, allow, protected, .. } = subject;
-        let mut rules = Rules::new(tree, allow).free_in(&scratch.temporary());
-        if let Some(home) = site.home {
-            rules = rules.with_agent_state(home);
-        }
+        let rules = Rules::new(tree, allow).free_in(&scratch.temporary());
+        let states = state_dirs(site.client, job);
+        let rules = states.iter().fold(rules, |rules, dir| rules.free_in(dir));
         let with = |rules| Confinement { rules, ..Confinement::default() };
         let outside: Vec<PathBuf> =
             protected.iter().filter(|path| !path.starts_with(tree)).cloned().collect();
@@ -360,6 +361,21 @@ impl Subject {
         }
         sealed
     }
+}
+
+/// Where the client of a job keeps its sessions, credentials and caches; that of any known client, where the program is
+/// not known.
+fn state_dirs(client: Option<&'static Adapter>, job: &Job) -> Vec<PathBuf> {
+    const CACHE: StateDir = StateDir { variable: "XDG_CACHE_HOME", below: "", usual: ".cache" };
+    let clients = client.map_or(Adapter::ALL.to_vec(), |client| vec![client]);
+    let dirs = clients.into_iter().flat_map(|client| client.state).chain([&CACHE]);
+    let own = |name: &str| job.env.iter().rev().find(|(known, _)| known == name);
+    let variable = |name: &str| match own(name) {
+        Some((_, value)) => Some(value.clone()),
+        None => std::env::var_os(name),
+    };
+    let dir = job.dir.as_deref().unwrap_or(Path::new("."));
+    dirs.filter_map(|state| Some(dir.join(state.path(variable)?))).collect()
 }
 
 /// A path relative to a tree, absolute if it is outside. Its directory may be reached by links.

@@ -52,27 +52,6 @@ impl Rules {
         self.free.push(directory.to_owned());
         self
     }
-
-    /// Permits the known agents to keep their sessions, caches and credentials.
-    #[must_use]
-    pub fn with_agent_state(mut self, home: &Path) -> Rules {
-        let directories = [
-            ".claude",
-            ".codex",
-            ".pi",
-            ".gemini",
-            ".cache",
-            ".config/claude",
-            ".config/codex",
-            ".config/pi",
-            ".config/opencode",
-            ".local/share/opencode",
-            ".local/state/opencode",
-        ];
-        self.free.extend(directories.iter().map(|name| home.join(name)));
-        self.files.push(home.join(".claude.json"));
-        self
-    }
 }
 
 impl Confinement {
@@ -183,7 +162,8 @@ mod tests {
     #[test]
     fn a_directory_of_an_agent_that_contains_the_project_is_not_free() {
         let free = |protected: &str| {
-            let rules = Rules::default().with_agent_state(Path::new("/home/me"));
+            let state = ["/home/me/.cache", "/home/me/.claude"].map(Path::new);
+            let rules = state.into_iter().fold(Rules::default(), Rules::free_in);
             rules.keeping(&[protected.into()]).free
         };
         assert!(free("/home/me/p").contains(&"/home/me/.cache".into()));

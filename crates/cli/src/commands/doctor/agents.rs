@@ -7,7 +7,7 @@ use autoloop_core::config::BackendKind;
 use autoloop_core::plan::BackendPlan;
 use autoloop_core::script::Script;
 use autoloop_runtime::clients::{Machine, Obstacle, ObstacleKind};
-use autoloop_runtime::launch::{KNOWN_CLIENTS, NO_ACP_PROGRAM};
+use autoloop_runtime::launch::NO_ACP_PROGRAM;
 use autoloop_runtime::project::Loaded;
 use autoloop_runtime::which::{Found, within};
 use autoloop_runtime::world::{RealDisk, World};
@@ -107,17 +107,16 @@ fn scripted(user: &str, backend: &BackendPlan, dir: &Path) -> Finding {
 
 /// The known agents on PATH.
 fn others(machine: &Machine<'_>, has_agent: bool) -> Finding {
-    let found = KNOWN_CLIENTS.iter().filter_map(|name| match machine.find(name) {
+    let found = Adapter::ALL.into_iter().filter_map(|client| match machine.find(client.program) {
         Found::At(file) => {
-            let client = Adapter::by_program(name);
-            let lacks = client.is_some_and(|client| machine.lacks_credentials(client));
-            let lack = if lacks { " not logged in" } else { "" };
-            Some(format!("{name} ({}){lack}", file.display()))
+            let lack = if machine.lacks_credentials(client) { " not logged in" } else { "" };
+            Some(format!("{} ({}){lack}", client.program, file.display()))
         }
         Found::NotExecutable(_) | Found::Nowhere => None,
     });
     let found: Vec<String> = found.collect();
-    let none = format!("none of {} is on PATH", KNOWN_CLIENTS.join(", "));
+    let names = Adapter::ALL.map(|client| client.program).join(", ");
+    let none = format!("none of {names} is on PATH");
     match (found.is_empty(), has_agent) {
         (false, _) => Finding::ok(format!("on PATH: {}", found.join(", "))),
         (true, true) => Finding::ok(none),

@@ -214,7 +214,6 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
         self.begin_phase(slot, order.phase, attempt)?;
         let mut review = ReviewTurn {
             site: run.site.clone(),
-            home: run.project.env.home.as_deref(),
             sandbox: &run.reviewer,
             launch: self.launch(slot, &order, None)?,
             ends: self.ends(),
