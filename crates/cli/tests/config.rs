@@ -89,6 +89,7 @@ fn shows_every_setting() {
     backend.grace_ms = 5000
     backend.leftovers = "kill"
     backend.output_cap = 256000000
+    backend.first_wait = "15s"
     backend.max_wait = "6h"
 
     review.enabled = true

@@ -19,6 +19,7 @@ pub mod prices;
 mod response;
 mod tool_call;
 mod transcript;
+mod wall_time;
 
 use serde_json::Value;
 
@@ -34,10 +35,11 @@ use pi::Pi;
 
 pub use acp::{AcpEvent, AcpTokens};
 pub use adapter::{Adapter, BadArgument, Credentials, StateDir};
-pub use breaker::{Breaker, Permit};
+pub use breaker::{Breaker, Permit, Waits};
 pub use error::{ClientError, ErrorClass};
 pub use response::{Answer, Dollars, Outcome, Session, Usage};
 pub use transcript::{said_in, transcript};
+pub use wall_time::WallTime;
 
 words! {
     /// What an agent prints (`backend.output`).

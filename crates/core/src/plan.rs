@@ -237,6 +237,7 @@ fn count(settings: &Settings, key: Key) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agents::Waits;
     use crate::config::Origin;
     use crate::config::{BackendKind, Layer, Leftovers, PromptMode, SyncPolicy};
     use proptest::prelude::*;
@@ -284,7 +285,7 @@ mod tests {
             grace: Duration::from_secs(5),
             leftovers: Leftovers::Kill,
             output_cap: 256_000_000,
-            max_wait: Duration::from_secs(6 * 3600),
+            waits: Waits { first: Duration::from_secs(15), most: Duration::from_secs(6 * 3600) },
         };
         assert_eq!(plan.backend, backend);
         let review = plan.review.unwrap();

@@ -31,6 +31,11 @@ impl Timestamp {
     pub fn millis(self) -> i64 {
         self.0
     }
+
+    pub fn in_zone(self, zone: jiff::tz::TimeZone) -> jiff::Zoned {
+        let moment = jiff::Timestamp::from_millisecond(self.0);
+        moment.unwrap_or_default().to_zoned(zone)
+    }
 }
 
 impl From<i64> for Timestamp {

@@ -11,6 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use autoloop_core::timestamp::Timestamp;
+use jiff::Zoned;
+use jiff::tz::TimeZone;
 
 mod job;
 mod real;
@@ -44,6 +46,10 @@ impl World {
 pub trait Clock: Send + Sync {
     /// The wall clock, for the `ts` of records.
     fn now(&self) -> Timestamp;
+    /// The same moment in a time zone: the named one, or that of the user.
+    fn local(&self, _zone: Option<&str>) -> Zoned {
+        self.now().in_zone(TimeZone::UTC)
+    }
     /// Time since some fixed moment; never goes backward. Deadlines are made of it.
     fn elapsed(&self) -> Duration;
     fn sleep(&self, time: Duration);

@@ -8,10 +8,18 @@ use std::time::Duration;
 
 use super::ClientError;
 
-const FIRST_WAIT: Duration = Duration::from_secs(15);
 const LONGEST_WAIT: Duration = Duration::from_secs(15 * 60);
 /// How often a turn looks whether another one that tries has ended.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// How long an unavailable client is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waits {
+    /// The first wait, if the client names none.
+    pub first: Duration,
+    /// All waits since the first failure.
+    pub most: Duration,
+}
 
 /// Moments are times of a clock that never goes backward.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,27 +65,28 @@ impl Breaker {
         self.is_trying = false;
     }
 
-    /// A turn failed and the failure passes by itself. Returns the time to wait, or `None` if `max_wait` is used up.
+    /// A turn failed and the failure passes by itself. Returns the time to wait, or `None` if they are used up.
     /// `jitter` is from 0 to 1.
     pub fn open(
         &mut self,
         now: Duration,
         error: &ClientError,
         jitter: f64,
-        max_wait: Duration,
+        waits: Waits,
     ) -> Option<Duration> {
         self.is_trying = false;
         let is_open = self.failures > 0 && self.until > now;
         if self.failures == 0 {
             self.since = now;
         }
-        let left = max_wait.checked_sub(now.saturating_sub(self.since))?;
+        let left = waits.most.checked_sub(now.saturating_sub(self.since))?;
         if left.is_zero() {
             return None;
         }
         // Turns that were under way when the first one failed add nothing.
         if !is_open {
-            let wait = error.retry_after.unwrap_or_else(|| backoff(self.failures, jitter));
+            let wait =
+                error.retry_after.unwrap_or_else(|| backoff(waits.first, self.failures, jitter));
             self.failures = self.failures.saturating_add(1);
             self.until = now.saturating_add(wait.min(left));
         } else if let Some(named) = error.retry_after {
@@ -88,8 +97,8 @@ impl Breaker {
 }
 
 /// Doubles with every failure; from half of it to all of it, so that several machines do not ask at once.
-fn backoff(failures: u32, jitter: f64) -> Duration {
-    let whole = FIRST_WAIT.saturating_mul(2u32.saturating_pow(failures)).min(LONGEST_WAIT);
+fn backoff(first: Duration, failures: u32, jitter: f64) -> Duration {
+    let whole = first.saturating_mul(2u32.saturating_pow(failures)).min(LONGEST_WAIT);
     whole.mul_f64(0.5 + 0.5 * jitter.clamp(0.0, 1.0))
 }
 
@@ -102,6 +111,10 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3_600);
 
+    fn waits(most: Duration) -> Waits {
+        Waits { first: seconds(15), most }
+    }
+
     fn seconds(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
     }
@@ -111,6 +124,7 @@ mod tests {
             class: ErrorClass::RateLimit,
             message: "slow down".to_owned(),
             retry_after: retry_after.map(seconds),
+            retry_at: None,
         }
     }
 
@@ -118,29 +132,32 @@ mod tests {
     fn waits_double_up_to_a_limit_and_start_again_after_a_success() {
         let mut breaker = Breaker::default();
         let mut now = seconds(100);
-        let mut waits = Vec::new();
+        let mut seen = Vec::new();
         for _ in 0..9 {
             assert_eq!(breaker.ask(now), Permit::Go);
-            let wait = breaker.open(now, &error(None), 1.0, HOUR * 99).unwrap();
-            waits.push(wait.as_secs());
+            let wait = breaker.open(now, &error(None), 1.0, waits(HOUR * 99)).unwrap();
+            seen.push(wait.as_secs());
             now += wait;
         }
-        assert_eq!(waits, [15, 30, 60, 120, 240, 480, 900, 900, 900]);
+        assert_eq!(seen, [15, 30, 60, 120, 240, 480, 900, 900, 900]);
         breaker.close();
-        assert_eq!(breaker.open(now, &error(None), 0.0, HOUR), Some(Duration::from_millis(7_500)));
+        assert_eq!(
+            breaker.open(now, &error(None), 0.0, waits(HOUR)),
+            Some(Duration::from_millis(7_500))
+        );
     }
 
     #[test]
     fn the_time_that_the_client_names_counts() {
         let mut breaker = Breaker::default();
-        assert_eq!(breaker.open(seconds(5), &error(Some(70)), 0.3, HOUR), Some(seconds(70)));
+        assert_eq!(breaker.open(seconds(5), &error(Some(70)), 0.3, waits(HOUR)), Some(seconds(70)));
         assert_eq!(breaker.ask(seconds(10)), Permit::Wait(seconds(65)));
     }
 
     #[test]
     fn one_turn_tries_for_all() {
         let mut breaker = Breaker::default();
-        let _ = breaker.open(seconds(0), &error(Some(10)), 0.0, HOUR);
+        let _ = breaker.open(seconds(0), &error(Some(10)), 0.0, waits(HOUR));
         assert_eq!(breaker.ask(seconds(10)), Permit::Go);
         assert_eq!(breaker.ask(seconds(10)), Permit::Wait(LOOK_AGAIN));
         breaker.stop_trying();
@@ -152,9 +169,12 @@ mod tests {
     #[test]
     fn patience_has_an_end() {
         let mut breaker = Breaker::default();
-        assert_eq!(breaker.open(seconds(0), &error(Some(9_999)), 0.0, HOUR), Some(HOUR));
-        assert_eq!(breaker.open(HOUR, &error(None), 0.0, HOUR), None);
-        assert_eq!(Breaker::default().open(seconds(0), &error(None), 0.0, Duration::ZERO), None);
+        assert_eq!(breaker.open(seconds(0), &error(Some(9_999)), 0.0, waits(HOUR)), Some(HOUR));
+        assert_eq!(breaker.open(HOUR, &error(None), 0.0, waits(HOUR)), None);
+        assert_eq!(
+            Breaker::default().open(seconds(0), &error(None), 0.0, waits(Duration::ZERO)),
+            None
+        );
     }
 
     proptest! {
@@ -169,7 +189,7 @@ mod tests {
                 match breaker.ask(now) {
                     Permit::Go => {
                         prop_assert!(now >= until);
-                        match breaker.open(now, &error(named), jitter, HOUR) {
+                        match breaker.open(now, &error(named), jitter, waits(HOUR)) {
                             Some(wait) => until = now + wait,
                             None => break,
                         }

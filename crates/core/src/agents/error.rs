@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::WallTime;
 use crate::wire_enum::words;
 
 words! {
@@ -155,6 +156,8 @@ pub struct ClientError {
     pub message: String,
     /// How long the client says to wait.
     pub retry_after: Option<Duration>,
+    /// Until when, if it names a moment instead.
+    pub retry_at: Option<WallTime>,
 }
 
 impl ClientError {
@@ -167,13 +170,15 @@ impl ClientError {
             (Some(class), _) | (None, Some(class)) => class,
             (None, None) => ErrorClass::Other,
         };
-        let retry_after = retry_after(message);
+        let (retry_after, retry_at) = (retry_after(message), WallTime::read(message));
         // An allowance that returns at a time the client names is waited for like a rate limit.
-        let class = match (class, retry_after) {
-            (ErrorClass::Quota, Some(_)) => ErrorClass::RateLimit,
-            (class, _) => class,
+        let class = match class {
+            ErrorClass::Quota if retry_after.is_some() || retry_at.is_some() => {
+                ErrorClass::RateLimit
+            }
+            class => class,
         };
-        ClientError { class, message: message.to_owned(), retry_after }
+        ClientError { class, message: message.to_owned(), retry_after, retry_at }
     }
 
     /// An error whose class the client names itself.
@@ -234,6 +239,8 @@ mod tests {
                 "You\u{2019}ve hit your usage limit. Visit the settings, or try again in 2 hours.",
             ),
             (None, "You\u{2019}ve hit your usage limit."),
+            (None, "You\u{2019}ve hit your usage limit. Visit x, or try again at 9:45 PM."),
+            (Some(429), "You've hit your limit · resets 3pm (Europe/Berlin)"),
             (None, "unexpected status 401 Unauthorized: bad key, url: http://127.0.0.1:1"),
             (
                 None,
@@ -265,6 +272,8 @@ mod tests {
         overloaded: We’re currently experiencing high demand, which may cause temporary errors.
         rate_limit after 7200s: You’ve hit your usage limit. Visit the settings, or try again in 2 hours.
         quota: You’ve hit your usage limit.
+        rate_limit: You’ve hit your usage limit. Visit x, or try again at 9:45 PM.
+        rate_limit: You've hit your limit · resets 3pm (Europe/Berlin)
         auth: unexpected status 401 Unauthorized: bad key, url: http://127.0.0.1:1
         rate_limit: [API Error: slow]
         quota: You have exhausted your daily quota on this model.

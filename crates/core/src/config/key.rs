@@ -122,6 +122,8 @@ keys! {
         "What happens to processes that the agent leaves behind.";
     BackendOutputCap "backend.output_cap": Kind::Bytes, Preset::Value("256MB"),
         "How much of an agent's output is kept; the rest is read and discarded.";
+    BackendFirstWait "backend.first_wait": Kind::Time, Preset::Value("15s"),
+        "The first wait for a client that is unavailable and names no time; each further one is twice as long.";
     BackendMaxWait "backend.max_wait": Kind::Time, Preset::Value("6h"),
         "How long a turn waits for a client that is unavailable: rate limit, overload, server or network error.";
 

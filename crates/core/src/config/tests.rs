@@ -286,6 +286,7 @@ fn each_value_tells_where_it_came_from() {
     backend.grace_ms = 5000                          # default
     backend.leftovers = "kill"                       # default
     backend.output_cap = 256000000                   # default
+    backend.first_wait = "15s"                       # default
     backend.max_wait = "6h"                          # default
 
     review.enabled = true                            # default
@@ -362,6 +363,7 @@ fn each_value_tells_where_it_came_from() {
       "backend.grace_ms": 5000,
       "backend.leftovers": "kill",
       "backend.output_cap": 256000000,
+      "backend.first_wait": "15s",
       "backend.max_wait": "6h",
       "review.enabled": true,
       "review.every_iterations": 2,

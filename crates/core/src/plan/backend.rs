@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use toml::Spanned;
 
-use crate::agents::{Adapter, BadArgument, Stream};
+use crate::agents::{Adapter, BadArgument, Stream, Waits};
 use crate::config::{
     BackendKind, Key, Leftovers, Origin, Problem, PromptMode, Refusal, Settings, Severity, Value,
     read_text,
@@ -35,7 +35,7 @@ pub struct BackendPlan {
     pub leftovers: Leftovers,
     pub output_cap: u64,
     /// How long it is waited for a client that is unavailable.
-    pub max_wait: Duration,
+    pub waits: Waits,
 }
 
 pub(super) struct BackendKeys {
@@ -147,7 +147,10 @@ impl BackendPlan {
             grace: settings.time(settings.source(keys.grace)),
             leftovers: settings.word(settings.source(keys.leftovers)),
             output_cap: output_cap.unsigned_abs(),
-            max_wait: settings.time(Key::BackendMaxWait),
+            waits: Waits {
+                first: settings.time(Key::BackendFirstWait),
+                most: settings.time(Key::BackendMaxWait),
+            },
         }
     }
 

@@ -81,16 +81,20 @@ impl Patience<'_> {
             let finished = turn();
             let is_transient =
                 |error: &ClientError| error.class.is_transient() && !self.interrupts.are_raised();
-            let Some(error) = client_error(&finished, self.backend).filter(is_transient) else {
+            let Some(mut error) = client_error(&finished, self.backend).filter(is_transient) else {
                 self.breakers.with(&self.backend.command, |breaker| match finished.cause {
                     Cause::Itself => breaker.close(),
                     Cause::Interrupt | Cause::Deadline => breaker.stop_trying(),
                 });
                 return Ok(finished);
             };
+            if let Some(at) = &error.retry_at {
+                let wait = at.wait(&clock.local(at.zone.as_deref()));
+                error.retry_after = error.retry_after.or(wait);
+            }
             let jitter = self.world.entropy.number() as f64 / u64::MAX as f64;
             let open = |breaker: &mut Breaker| {
-                breaker.open(clock.elapsed(), &error, jitter, self.backend.max_wait)
+                breaker.open(clock.elapsed(), &error, jitter, self.backend.waits)
             };
             let Some(wait) = self.breakers.with(&self.backend.command, open) else {
                 return Ok(finished);

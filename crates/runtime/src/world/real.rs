@@ -11,6 +11,8 @@ pub use disk::RealDisk;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use autoloop_core::timestamp::Timestamp;
+use jiff::Zoned;
+use jiff::tz::TimeZone;
 
 use crate::world::{Clock, Entropy};
 
@@ -33,6 +35,11 @@ impl Clock for SystemClock {
             Err(before) => i64::try_from(before.duration().as_millis()).map_or(i64::MIN, |m| -m),
         };
         Timestamp::from_millis(millis)
+    }
+
+    fn local(&self, zone: Option<&str>) -> Zoned {
+        let named = zone.and_then(|zone| TimeZone::get(zone).ok());
+        self.now().in_zone(named.unwrap_or_else(TimeZone::system))
     }
 
     fn elapsed(&self) -> Duration {
