@@ -286,7 +286,8 @@ fn respond(writer: &mut impl Write, status: u16, body: &Value) -> io::Result<()>
     let body = body.to_string();
     write!(
         writer,
-        "HTTP/1.1 {status} Status\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        // Clients that ask again by themselves do so at once.
+        "HTTP/1.1 {status} Status\r\ncontent-type: application/json\r\nretry-after-ms: 1\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     )?;
     writer.flush()

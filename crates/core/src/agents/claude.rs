@@ -67,7 +67,8 @@ pub(super) const ADAPTER: Adapter = Adapter {
         ("CLAUDE_CODE_USE_VERTEX", "GCLOUD_*"),
         ("CLAUDE_CODE_USE_FOUNDRY", "AZURE_*"),
     ],
-    env: &[("DISABLE_AUTOUPDATER", "1")],
+    // By default it asks ten times, for minutes in which it prints nothing.
+    env: &[("DISABLE_AUTOUPDATER", "1"), ("CLAUDE_CODE_MAX_RETRIES", "2")],
     state: &[
         StateDir { variable: "CLAUDE_CONFIG_DIR", below: "", usual: ".claude" },
         StateDir { variable: "CLAUDE_CONFIG_DIR", below: ".claude.json", usual: ".claude.json" },
@@ -237,17 +238,17 @@ impl Ending {
             ("success" | "", true) => "",
             (subtype, true) => subtype,
         };
+        let status = event["api_error_status"].as_u64();
+        let by_status = ClientError::new(status, message);
+        let kind = [text(event, "api_error"), text(event, "api_error_type")].join(" ");
+        let class = if class == ErrorClass::Other { error_class(kind.trim()) } else { class };
+        // Its words for an overloaded server are those for a broken one.
+        let is_by_status = status.is_some() && by_status.class != ErrorClass::Other;
         Outcome::Failed(match class {
-            ErrorClass::Other => {
-                let status = event["api_error_status"].as_u64();
-                let kind = [text(event, "api_error"), text(event, "api_error_type")].join(" ");
-                match (status, error_class(kind.trim())) {
-                    (None, ErrorClass::Other) => ClientError::from(message),
-                    (None, class) => ClientError::of_class(class, message),
-                    (Some(_), _) => ClientError::new(status, message),
-                }
+            class if class != ErrorClass::Other && !is_by_status => {
+                ClientError::of_class(class, message)
             }
-            class => ClientError::of_class(class, message),
+            _ => by_status,
         })
     }
 }

@@ -369,10 +369,10 @@ fn state_dirs(client: Option<&'static Adapter>, job: &Job) -> Vec<PathBuf> {
     const CACHE: StateDir = StateDir { variable: "XDG_CACHE_HOME", below: "", usual: ".cache" };
     let clients = client.map_or(Adapter::ALL.to_vec(), |client| vec![client]);
     let dirs = clients.into_iter().flat_map(|client| client.state).chain([&CACHE]);
-    let own = |name: &str| job.env.iter().rev().find(|(known, _)| known == name);
-    let variable = |name: &str| match own(name) {
-        Some((_, value)) => Some(value.clone()),
-        None => std::env::var_os(name),
+    let environment = job.clone().with_environment(std::env::vars_os().collect()).env;
+    let variable = |name: &str| {
+        let (_, value) = environment.iter().find(|(known, _)| known == name)?;
+        Some(value.clone())
     };
     let dir = job.dir.as_deref().unwrap_or(Path::new("."));
     dirs.filter_map(|state| Some(dir.join(state.path(variable)?))).collect()
