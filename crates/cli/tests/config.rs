@@ -349,7 +349,7 @@ fn mistakes_are_underlined_and_nothing_is_shown() {
     assert_snapshot!(stage.run(&["show"]), @r#"
     exit 2
     --- stderr
-    error: there is no role 'tester'; no role is defined
+    error: unknown role 'tester': no role is defined
      --> topology.toml:2:7
       |
     2 | "x" = "tester"
@@ -370,19 +370,19 @@ fn unreadable_files_are_reported() {
     assert_snapshot!(stage.run(&["show", "nowhere"]), @"
     exit 2
     --- stderr
-    autoloop: there is no directory nowhere
+    autoloop: no such directory: nowhere
       hint: name the directory that contains autoloops.toml
     ");
     assert_snapshot!(stage.run(&["show", "--preset", "../x"]), @"
     exit 2
     --- stderr
-    autoloop: '../x' cannot be the name of a preset; it is part of the path of a file
+    autoloop: invalid preset name '../x': it must be usable in the path of a file
     ");
     let mut named = stage.command(&["show", ".."]);
     assert_snapshot!(stage.told(named.env("AUTOLOOP_CONFIG", "mine.toml").output().unwrap()), @"
     exit 2
     --- stderr
-    autoloop: AUTOLOOP_CONFIG names mine.toml, and there is no such file
+    autoloop: AUTOLOOP_CONFIG names a missing file: mine.toml
       hint: write the file, or remove its name
     ");
     use std::os::unix::ffi::OsStrExt;

@@ -148,7 +148,7 @@ fn emits_the_first_event(request: &Request) -> Reply {
         Some(rest.split_once(to)?.0.trim().to_owned())
     };
     let events =
-        between("Emit one of these events before you end:", ". Any other").unwrap_or_default();
+        between("Emit one of these events before you end your turn:", ". Any other").unwrap_or_default();
     let event = events.split(',').next().unwrap_or_default().trim().trim_matches('`').to_owned();
     Reply::shell(format!("\"$AUTOLOOP_BIN\" emit {event} \"done\""))
 }
