@@ -573,24 +573,30 @@ mod reads {
         }
     }
 
-    /// The agent of the first iteration marks where the start ends.
+    /// The agent of the first iteration marks where the start ends. The watched file is outside of the
+    /// project, because a chain lists the project's files and hashes those that changed just before.
     #[test]
     fn settings_are_read_once_per_start() {
-        let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
-        let settings =
-            "[event_loop]\nmax_iterations = 1\n[backend]\ncommand = 'sh'\nargs = ['agent.sh']\n";
-        sandbox.write("autoloops.toml", settings);
-        sandbox.write("agent.sh", "chmod 600 \"$AUTOLOOP_PROJECT_DIR/autoloops.toml\"; exit 1\n");
+        let user = tempfile::tempdir().unwrap();
+        let settings = user.path().join("config.toml");
+        std::fs::write(&settings, "[backend]\ncommand = 'sh'\nargs = ['agent.sh']\n").unwrap();
+        let sandbox =
+            Sandbox::new(env!("CARGO_BIN_EXE_autoloop")).env("AUTOLOOP_CONFIG", &settings);
+        sandbox.write("autoloops.toml", "[event_loop]\nmax_iterations = 1\n");
+        sandbox.write("agent.sh", format!("chmod 600 '{}'; exit 1\n", settings.display()));
         assert_eq!(sandbox.run(&["tasks", "add", "one"]).code, Some(0));
         for (line, starts) in [
             ("run .", 1),
             ("run --resume", 1),
             ("run autofix work", 1),
             ("run --resume", 1),
+            // The chain, and the run of its first step.
+            ("run --chain autofix,autofix work", 2),
+            ("chain run --resume", 2),
             ("slots --no-review --iterations 1", 1),
             ("slots --resume --iterations 2", 1),
         ] {
-            let opened = Opened::watch(&sandbox.path("autoloops.toml"));
+            let opened = Opened::watch(&settings);
             let output = sandbox.run(&line.split(' ').collect::<Vec<_>>());
             assert_eq!(output.code, Some(1), "{line}: {output}");
             assert_eq!(opened.count(), starts, "{line}");
