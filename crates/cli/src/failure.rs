@@ -213,7 +213,7 @@ impl From<DriveError> for Failure {
             DriveError::Git(_) | DriveError::Write { .. } | DriveError::NoRoom(_)
                 if error.is_full_disk() =>
             {
-                Failure::failed(message).hint("make room on the disk")
+                Failure::failed(message).hint("free some space on the disk")
             }
             DriveError::Write { .. } => Failure::failed(message).hint(WRITABLE),
             DriveError::Git(_) | DriveError::NoRoom(_) => Failure::failed(message),

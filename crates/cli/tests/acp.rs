@@ -263,7 +263,7 @@ fn a_program_that_hangs_is_ended_with_everything_that_it_started() {
     assert_eq!(sandbox.fields("backend.finish", "timed_out"), ["true"]);
     assert_eq!(
         sandbox.fields("backend.finish", "output"),
-        [r"half\u000a\u000a[the agent was stopped before it was done]"]
+        [r"half\u000a\u000a[the agent was stopped before it finished]"]
     );
 }
 

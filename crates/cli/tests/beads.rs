@@ -209,7 +209,7 @@ fn failed_issues_and_those_of_dead_processes_are_released() {
     queue.release(&failed.claim, "the tests are red").unwrap();
     let issue = tracker.issue("bd-a1");
     assert_eq!((&issue["status"], &issue["assignee"]), (&json!("open"), &json!("")));
-    let comment = json!([{"author": "run-s1", "text": "given back: the tests are red"}]);
+    let comment = json!([{"author": "run-s1", "text": "released: the tests are red"}]);
     assert_eq!(issue["comments"], comment);
     assert!(queue.release(&failed.claim, "again").unwrap_err().is_refusal());
 
@@ -276,7 +276,7 @@ fn any_text_of_a_reviewer_reaches_the_tracker() {
         queue.release(&taken.claim, said).unwrap();
         let comments = tracker.issue("bd-a1")["comments"].as_array().unwrap().clone();
         let last = comments.last().unwrap()["text"].as_str().unwrap().to_owned();
-        assert_eq!(last == format!("given back: {told}"), !told.is_empty(), "{last}");
+        assert_eq!(last == format!("released: {told}"), !told.is_empty(), "{last}");
     }
 }
 
@@ -308,7 +308,7 @@ fn a_part_of_an_id_is_no_id() {
     let tracker = Tracker::usual();
     let queue = tracker.queue();
     let told = tracker.told(queue.show("bd-a").unwrap_err());
-    assert_eq!(told, "Failed: the issue tracker knows no issue 'bd-a'");
+    assert_eq!(told, "Failed: the issue tracker has no issue 'bd-a'");
     assert_eq!(tracker.told(queue.claim("bd-a", "run-s1").unwrap_err()), told);
     assert_eq!(tracker.issue("bd-a1")["status"], "open");
 }
@@ -335,20 +335,20 @@ fn every_failure_of_the_program_is_reported() {
         tracker.told(tracker.queue().claim_next("run-s1").unwrap_err())
     };
     insta::assert_snapshot!(told("crash"), @"
-    Failed: `bd ready --claim` failed with exit code 137: it said nothing
+    Failed: `bd ready --claim` failed with exit code 137: it printed nothing
     try `bd ready --claim` yourself
     ");
     insta::assert_snapshot!(told("garbage"), @"
-    Failed: `bd ready --claim`: it answered with something that is not JSON: [31mnot json { at all
+    Failed: `bd ready --claim`: its answer is not JSON: [31mnot json { at all
     try `bd ready --claim` yourself
     ");
     insta::assert_snapshot!(told("flood"), @"
-    Failed: `bd ready --claim` answered with 50000000 bytes, which is more than is read
+    Failed: `bd ready --claim` printed 50000000 bytes, which exceeds the limit
     try `bd ready --claim` yourself
     ");
     insta::assert_snapshot!(
         tracker.told(tracker.manner("").queue().show("bd-zz").unwrap_err()),
-        @"Failed: the issue tracker knows no issue 'bd-zz'"
+        @"Failed: the issue tracker has no issue 'bd-zz'"
     );
 }
 
@@ -360,14 +360,14 @@ fn a_program_that_hangs_or_is_missing_is_reported() {
     let world = world();
     let late = Beads::new(settings, &world).claim_next("run-s1").unwrap_err();
     insta::assert_snapshot!(tracker.told(late), @"
-    Failed: `bd ready --claim` gave no answer within 300ms
+    Failed: `bd ready --claim` timed out after 300ms
     try `bd ready --claim` yourself
     ");
 
     let settings = BeadsSettings { program: "no-such-bd".into(), ..tracker.settings() };
     let missing = Beads::new(settings, &world).progress().unwrap_err();
     insta::assert_snapshot!(tracker.told(missing), @"
-    Failed: cannot ask the issue tracker: cannot start 'no-such-bd': not found in PATH
+    Failed: cannot query the issue tracker: cannot start 'no-such-bd': not found in PATH
     install it, or name its command in slots.beads.command
     ");
 }

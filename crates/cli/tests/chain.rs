@@ -89,7 +89,7 @@ fn the_prompt_of_a_step_has_the_results_of_earlier_ones() {
     emitted task.complete
     ```
 
-    Bookkeeping of its agents:
+    Coordination events of its agents:
 
     ```text
     ## Issues
@@ -264,7 +264,7 @@ fn an_invalid_chain_is_refused_before_anything_runs() {
     assert_snapshot!(refused(circle, &["chain", "list"]), @"
     exit 2
     --- stderr
-    error: chain 'a' would run itself, by way of b
+    error: chain 'a' would run itself, through b
      --> [DIR]/chains.toml:6:17
       |
     6 | steps = ['one', 'a']
@@ -285,20 +285,20 @@ fn an_invalid_chain_is_refused_before_anything_runs() {
     assert_snapshot!(refused(nowhere, &["chain", "run", "a"]), @"
     exit 2
     --- stderr
-    autoloop: there is no directory [DIR]/./nowhere
+    autoloop: no such directory: [DIR]/./nowhere
       hint: name the directory that contains autoloops.toml
       hint: this is step 2
     ");
     assert_snapshot!(refused(BOTH, &["chain", "run", "bth"]), @"
     exit 2
     --- stderr
-    autoloop: there is no chain 'bth' in [DIR]/chains.toml
+    autoloop: no chain 'bth' in [DIR]/chains.toml
       hint: did you mean 'both'?
     ");
     assert_snapshot!(refused(BOTH, &["run", "--chain", "one,,two"]), @"
     exit 2
     --- stderr
-    autoloop: '' cannot be a step: steps are listed with commas, and a step is the name of a preset, of a chain, or a directory
+    autoloop: invalid step '': expected a preset, a chain or a directory, without commas
     ");
     let long = "[budget]\nmax_steps = 1\n[[chain]]\nname = 'a'\nsteps = ['one', 'two']\n";
     assert_snapshot!(refused(long, &["chain", "run", "a"]), @"
@@ -443,7 +443,7 @@ fn a_chain_is_listed_and_looked_at() {
     assert_snapshot!(sandbox.run(&["inspect", "chain", "--chain", "other"]).to_string().replace(&chain_id(&sandbox), "[CHAIN]"), @r"
     exit 1
     --- stderr
-    autoloop: there is no run 'other' in .autoloop/journal.jsonl
+    autoloop: no run 'other' in .autoloop/journal.jsonl
       hint: list all runs with `autoloop loops --all`
     ");
 }

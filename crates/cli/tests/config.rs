@@ -350,7 +350,7 @@ fn mistakes_are_underlined_and_nothing_is_shown() {
     assert_snapshot!(stage.run(&["show"]), @r#"
     exit 2
     --- stderr
-    error: there is no role 'tester'; no role is defined
+    error: unknown role 'tester': no role is defined
      --> topology.toml:2:7
       |
     2 | "x" = "tester"
@@ -371,19 +371,19 @@ fn unreadable_files_are_reported() {
     assert_snapshot!(stage.run(&["show", "nowhere"]), @"
     exit 2
     --- stderr
-    autoloop: there is no directory nowhere
+    autoloop: no such directory: nowhere
       hint: name the directory that contains autoloops.toml
     ");
     assert_snapshot!(stage.run(&["show", "--preset", "../x"]), @"
     exit 2
     --- stderr
-    autoloop: '../x' cannot be the name of a preset; it is part of the path of a file
+    autoloop: invalid preset name '../x': it must be usable in the path of a file
     ");
     let mut named = stage.command(&["show", ".."]);
     assert_snapshot!(stage.told(named.env("AUTOLOOP_CONFIG", "mine.toml").output().unwrap()), @"
     exit 2
     --- stderr
-    autoloop: AUTOLOOP_CONFIG names mine.toml, and there is no such file
+    autoloop: AUTOLOOP_CONFIG names a missing file: mine.toml
       hint: write the file, or remove its name
     ");
     use std::os::unix::ffi::OsStrExt;
@@ -574,24 +574,30 @@ mod reads {
         }
     }
 
-    /// The agent of the first iteration marks where the start ends.
+    /// The agent of the first iteration marks where the start ends. The watched file is outside of the
+    /// project, because a chain lists the project's files and hashes those that changed just before.
     #[test]
     fn settings_are_read_once_per_start() {
-        let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
-        let settings =
-            "[event_loop]\nmax_iterations = 1\n[backend]\ncommand = 'sh'\nargs = ['agent.sh']\n";
-        sandbox.write("autoloops.toml", settings);
-        sandbox.write("agent.sh", "chmod 600 \"$AUTOLOOP_PROJECT_DIR/autoloops.toml\"; exit 1\n");
+        let user = tempfile::tempdir().unwrap();
+        let settings = user.path().join("config.toml");
+        std::fs::write(&settings, "[backend]\ncommand = 'sh'\nargs = ['agent.sh']\n").unwrap();
+        let sandbox =
+            Sandbox::new(env!("CARGO_BIN_EXE_autoloop")).env("AUTOLOOP_CONFIG", &settings);
+        sandbox.write("autoloops.toml", "[event_loop]\nmax_iterations = 1\n");
+        sandbox.write("agent.sh", format!("chmod 600 '{}'; exit 1\n", settings.display()));
         assert_eq!(sandbox.run(&["tasks", "add", "one"]).code, Some(0));
         for (line, starts) in [
             ("run .", 1),
             ("run --resume", 1),
             ("run autofix work", 1),
             ("run --resume", 1),
+            // The chain, and the run of its first step.
+            ("run --chain autofix,autofix work", 2),
+            ("chain run --resume", 2),
             ("slots --no-review --iterations 1", 1),
             ("slots --resume --iterations 2", 1),
         ] {
-            let opened = Opened::watch(&sandbox.path("autoloops.toml"));
+            let opened = Opened::watch(&settings);
             let output = sandbox.run(&line.split(' ').collect::<Vec<_>>());
             assert_eq!(output.code, Some(1), "{line}: {output}");
             assert_eq!(opened.count(), starts, "{line}");

@@ -53,8 +53,8 @@ fn fill_the_disk() {
     assert_eq!(output.code, Some(1), "{output}");
     let shown = sandbox.filter(&output.stderr).replace(&small.display().to_string(), "[SMALL]");
     insta::assert_snapshot!(shown, @"
-    autoloop: not stored: no room left for [SMALL]/state/journal.jsonl (No space left on device (os error 28)); nothing was stored
-      hint: make room and try again: what was there before is intact
+    autoloop: not stored: no space left for [SMALL]/state/journal.jsonl (No space left on device (os error 28)); nothing was stored
+      hint: free some space and try again: existing records are intact
     ");
     assert_eq!(read(), before, "what had been written of it is taken away again");
     assert_eq!(sandbox.emit(&["c", "small"]).code, Some(0), "there is room for something small");
@@ -70,7 +70,7 @@ fn fill_the_disk() {
     });
     let failed = failed.expect("a full disk is full");
     assert_eq!(failed.code, Some(1), "{failed}");
-    assert!(failed.stderr.contains("no room left"), "{failed}");
+    assert!(failed.stderr.contains("no space left for"), "{failed}");
     let lines = read();
     assert!(lines.starts_with(&full) && lines.ends_with('\n'));
     assert_eq!(lines.matches("\"topic\": \"d\"").count(), stored as usize);
@@ -108,8 +108,8 @@ fn reach_the_limit() {
     insta::assert_snapshot!(output, @"
     exit 1
     --- stderr
-    autoloop: not stored: no room left for .autoloop/journal.jsonl (File too large (os error 27)); nothing was stored
-      hint: make room and try again: what was there before is intact
+    autoloop: not stored: no space left for .autoloop/journal.jsonl (File too large (os error 27)); nothing was stored
+      hint: free some space and try again: existing records are intact
     ");
     assert!(sandbox.read(".autoloop/journal.jsonl") == before);
     assert_eq!(sandbox.emit(&["c", "small"]).code, Some(0));
@@ -156,9 +156,8 @@ fn a_stopped_process_that_holds_the_lock_is_named() {
     assert_eq!(begin, "autoloop: not stored: .autoloop/journal.jsonl has been locked");
     let (waited, rest) = rest.split_once(" by ").unwrap();
     assert!(waited.ends_with('s') && waited != "0s", "{output}");
-    let expected = format!(
-        "process {id}\n  hint: see what process {id} is doing; if it is stopped, let it go on or end it\n"
-    );
+    let expected =
+        format!("process {id}\n  hint: check process {id}: if it is stopped, continue or end it\n");
     assert_eq!(rest, expected);
     assert_eq!(sandbox.journal(), before);
 

@@ -186,7 +186,7 @@ impl Fault {
                 *hits.failed.lock().unwrap().entry(call.clone()).or_default() += 1;
                 assert!(!output.stderr.is_empty(), "{}", context());
                 // Only data that was written but not synced may be there after a failure.
-                let may_be_there = output.stderr.contains("what was just written may be lost");
+                let may_be_there = output.stderr.contains("the latest records may be lost");
                 assert_eq!(stored, usize::from(may_be_there), "{}", context());
             }
             Some(_) => panic!("{}", context()),

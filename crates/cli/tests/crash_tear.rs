@@ -154,7 +154,7 @@ fn append_with(writer: Writer, sandbox: &Sandbox, longest: Option<usize>) -> Opt
     };
     set_limit(Resource::Fsize, maximum);
     if output.code == Some(1) {
-        let expected = "autoloop: not stored: no room left for .autoloop/journal.jsonl (File too large (os error 27)); nothing was stored";
+        let expected = "autoloop: not stored: no space left for .autoloop/journal.jsonl (File too large (os error 27)); nothing was stored";
         assert!(output.stderr.starts_with(expected), "{output}");
     }
     output.code

@@ -131,7 +131,7 @@ fn settings_that_cannot_be_used_are_a_problem() {
     assert_snapshot!(about(&sandbox, "settings"), @r#"
     exit 1
     problem settings autoloops.toml: line 1, column 16: journal.sync is "sometimes"; expected "always", "iteration" or "never"
-    -> correct it; `autoloop config show` prints every error with its place
+    -> correct it; list every error with `autoloop config show`
     "#);
     sandbox.write("autoloops.toml", "backend.command = 'sh'\nbackend.comand = 'x'\n");
     assert_snapshot!(about(&sandbox, "settings"), @"
@@ -233,14 +233,14 @@ fn trees_that_the_settings_want_are_asked_about() {
     }
     assert_snapshot!(about(&sandbox, "isolation"), @r#"
     exit 1
-    problem isolation parallel.isolation = "worktree": . is in no git repository; run `git init` there and commit what there is
+    problem isolation parallel.isolation = "worktree": . is not in a git repository; run `git init` there and commit the files
     -> or set parallel.isolation = "shared" to run branches in the project's own worktree
     "#);
     let old = "#!/bin/sh\ncase \"$*\" in *version*) echo git version 2.34.1 ;; *) PATH=${PATH#*:} exec git \"$@\" ;; esac\n";
     write_program(sandbox.path("bin/git"), old);
     assert_snapshot!(about(&sandbox, "isolation"), @r#"
     exit 1
-    problem isolation parallel.isolation = "worktree": git 2.38 or later is needed, and this is 2.34.1
+    problem isolation parallel.isolation = "worktree": git 2.38 or later is required, found 2.34.1
     -> or set parallel.isolation = "shared" to run branches in the project's own worktree
     "#);
 }

@@ -235,7 +235,7 @@ fn topics_of_the_harness_are_refused_even_where_the_list_names_them() {
     assert_snapshot!(sandbox.emit(&["loop.complete"]), @"
     exit 3
     --- stderr
-    autoloop: invalid event 'loop.complete'; topics like this are written by the harness alone; emit a topic of your own, like review.ready
+    autoloop: invalid event 'loop.complete'; only the harness may write such topics; emit a topic of your own, like review.ready
     ");
     assert_snapshot!(sandbox.journal(), @r#"{"run": "", "iteration": "", "topic": "event.invalid", "fields": {"recent_event": "", "emitted": "loop.complete", "suggested_roles": "", "allowed_events": "loop.complete", "reason": "reserved"}, "ts": "[TS]", "v": 1}"#);
 }
@@ -245,7 +245,7 @@ fn a_reserved_topic_without_a_list_gets_advice_too() {
     assert_snapshot!(sandbox().emit(&["wave.start"]), @"
     exit 3
     --- stderr
-    autoloop: invalid event 'wave.start'; topics like this are written by the harness alone; emit a topic of your own, like review.ready
+    autoloop: invalid event 'wave.start'; only the harness may write such topics; emit a topic of your own, like review.ready
     ");
 }
 
@@ -275,7 +275,7 @@ fn a_refusal_that_cannot_be_recorded_is_still_a_refusal() {
     assert_snapshot!(sandbox.emit(&["loop.start"]), @"
     exit 3
     --- stderr
-    autoloop: invalid event 'loop.start'; topics like this are written by the harness alone; emit a topic of your own, like review.ready
+    autoloop: invalid event 'loop.start'; only the harness may write such topics; emit a topic of your own, like review.ready
       hint: the refusal could not be recorded: not stored: .autoloop/journal.jsonl is a directory, not a journal
     ");
 }
@@ -302,28 +302,28 @@ fn each_invalid_topic_has_its_own_message() {
     autoloop: the topic is empty; a topic is a word like review.ready
     exit 2
     --- stderr
-    autoloop: topic 'two words' holds whitespace (' '); a topic is a word like review.ready
+    autoloop: topic 'two words' contains whitespace (' '); a topic is a word like review.ready
     exit 2
     --- stderr
-    autoloop: topic 'two\nlines' holds whitespace ('\n'); a topic is a word like review.ready
+    autoloop: topic 'two\nlines' contains whitespace ('\n'); a topic is a word like review.ready
     exit 2
     --- stderr
-    autoloop: topic 'a\ttab' holds whitespace ('\t'); a topic is a word like review.ready
+    autoloop: topic 'a\ttab' contains whitespace ('\t'); a topic is a word like review.ready
     exit 2
     --- stderr
-    autoloop: topic 'a,comma' holds a comma, and lists of events are separated by commas; a topic is a word like review.ready
+    autoloop: topic 'a,comma' contains a comma, and lists of events are separated by commas; a topic is a word like review.ready
     exit 2
     --- stderr
-    autoloop: topic 'bell\u{7}' holds the control character '\u{7}'; a topic is a word like review.ready
+    autoloop: topic 'bell\u{7}' contains the control character '\u{7}'; a topic is a word like review.ready
     exit 2
     --- stderr
-    autoloop: topic '\u{1b}]0;title\u{7}' holds the control character '\u{1b}'; a topic is a word like review.ready
+    autoloop: topic '\u{1b}]0;title\u{7}' contains the control character '\u{1b}'; a topic is a word like review.ready
     exit 2
     --- stderr
-    autoloop: topic 'zero\u{200b}width' holds the invisible character '\u{200b}'; a topic is a word like review.ready
+    autoloop: topic 'zero\u{200b}width' contains the invisible character '\u{200b}'; a topic is a word like review.ready
     exit 2
     --- stderr
-    autoloop: topic 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…' is 201 bytes long and 200 is the most; a topic is a word like review.ready
+    autoloop: topic 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…' has 201 bytes: the limit is 200; a topic is a word like review.ready
     ");
     assert!(!sandbox.path(".autoloop").exists(), "nothing is made for what is not stored");
 }
@@ -431,7 +431,7 @@ fn each_invalid_payload_file_has_its_own_message() {
     autoloop: cannot read text/x: Not a directory (os error 20)
     exit 2
     --- stderr
-    autoloop: large has 104857601 bytes; a payload has at most 104857600
+    autoloop: large has 104857601 bytes: the limit of a payload is 104857600
       hint: emit the path of the file instead of its text
     exit 2
     --- stderr

@@ -35,7 +35,7 @@ fn a_link_to_another_file() {
     assert_snapshot!(sandbox.emit(&["a"]), @"
     exit 1
     --- stderr
-    autoloop: not stored: .autoloop/journal.jsonl is a symbolic link, or lies in a directory that is one; a journal is never written through a link
+    autoloop: not stored: .autoloop/journal.jsonl is or is below a symbolic link; a journal is not written through links
       hint: move it away, or name another journal in AUTOLOOP_JOURNAL_FILE
     ");
     assert_eq!(sandbox.read("victim"), b"precious");
@@ -49,7 +49,7 @@ fn a_link_to_nothing() {
     assert_snapshot!(sandbox.emit(&["a"]), @"
     exit 1
     --- stderr
-    autoloop: not stored: .autoloop/journal.jsonl is a symbolic link, or lies in a directory that is one; a journal is never written through a link
+    autoloop: not stored: .autoloop/journal.jsonl is or is below a symbolic link; a journal is not written through links
       hint: move it away, or name another journal in AUTOLOOP_JOURNAL_FILE
     ");
     assert!(!sandbox.path("victim").exists());
@@ -63,7 +63,7 @@ fn a_link_in_a_circle() {
     assert_snapshot!(sandbox.emit(&["a"]), @"
     exit 1
     --- stderr
-    autoloop: not stored: .autoloop/journal.jsonl is a symbolic link, or lies in a directory that is one; a journal is never written through a link
+    autoloop: not stored: .autoloop/journal.jsonl is or is below a symbolic link; a journal is not written through links
       hint: move it away, or name another journal in AUTOLOOP_JOURNAL_FILE
     ");
 }
@@ -76,7 +76,7 @@ fn a_state_directory_that_is_a_link() {
     assert_snapshot!(sandbox.emit(&["a"]), @"
     exit 1
     --- stderr
-    autoloop: not stored: .autoloop/journal.jsonl is a symbolic link, or lies in a directory that is one; a journal is never written through a link
+    autoloop: not stored: .autoloop/journal.jsonl is or is below a symbolic link; a journal is not written through links
       hint: move it away, or name another journal in AUTOLOOP_JOURNAL_FILE
     ");
     assert_eq!(sandbox.read("elsewhere/journal.jsonl"), b"precious\n");
@@ -89,7 +89,7 @@ fn a_state_directory_that_is_a_link_to_nothing() {
     assert_snapshot!(sandbox.emit(&["a"]), @"
     exit 1
     --- stderr
-    autoloop: not stored: .autoloop/journal.jsonl is a symbolic link, or lies in a directory that is one; a journal is never written through a link
+    autoloop: not stored: .autoloop/journal.jsonl is or is below a symbolic link; a journal is not written through links
       hint: move it away, or name another journal in AUTOLOOP_JOURNAL_FILE
     ");
     assert!(!sandbox.path("elsewhere").exists());
@@ -138,7 +138,7 @@ fn a_file_with_two_names() {
     assert_snapshot!(sandbox.emit(&["a"]), @"
     exit 1
     --- stderr
-    autoloop: not stored: .autoloop/journal.jsonl has 2 names (hard links); a journal has one
+    autoloop: not stored: .autoloop/journal.jsonl has 2 hard links; a journal must have one
       hint: `find -samefile` shows the other names; remove them, or move the journal away and back by copying
     ");
     assert_eq!(sandbox.read("victim"), b"precious\n");
@@ -168,7 +168,7 @@ fn a_place_where_nothing_can_be_made() {
     assert_snapshot!(sandbox.emit(&["a"]), @"
     exit 1
     --- stderr
-    autoloop: not stored: cannot make the directory /proc/nowhere: No such file or directory (os error 2)
+    autoloop: not stored: cannot create the directory /proc/nowhere: No such file or directory (os error 2)
     ");
 }
 
@@ -201,7 +201,7 @@ fn the_latest_run_of_an_invalid_journal_is_an_error() {
       hint: move it away, or name another journal in AUTOLOOP_JOURNAL_FILE
     exit 1
     --- stderr
-    autoloop: not stored: .autoloop/journal.jsonl is a symbolic link, or lies in a directory that is one; a journal is never written through a link
+    autoloop: not stored: .autoloop/journal.jsonl is or is below a symbolic link; a journal is not written through links
       hint: move it away, or name another journal in AUTOLOOP_JOURNAL_FILE
     exit 1
     --- stderr
@@ -274,7 +274,7 @@ fn a_directory_that_may_not_be_written_to() {
     };
     let output = emit_with("AUTOLOOP_PROJECT_DIR", "closed");
     assert_eq!(output.code, Some(1), "{output}");
-    let expected = "autoloop: not stored: cannot make the directory closed/.autoloop: ";
+    let expected = "autoloop: not stored: cannot create the directory closed/.autoloop: ";
     assert!(output.stderr.starts_with(expected), "{output}");
     let output = emit_with("AUTOLOOP_STATE_DIR", "closed");
     assert_eq!(output.code, Some(1), "{output}");
@@ -290,7 +290,7 @@ fn a_reserved_topic_where_no_journal_can_be() {
     assert_snapshot!(sandbox.emit(&["loop.start"]), @"
     exit 3
     --- stderr
-    autoloop: invalid event 'loop.start'; topics like this are written by the harness alone; emit a topic of your own, like review.ready
+    autoloop: invalid event 'loop.start'; only the harness may write such topics; emit a topic of your own, like review.ready
       hint: the refusal could not be recorded: .autoloop/journal.jsonl is a directory, not a journal
     ");
 }

@@ -124,6 +124,7 @@ fn a_loop_that_cannot_be_written_whole_is_not_written() {
     exit 1
     --- stderr
     autoloop: cannot write blocked/roles/planner.md: File exists (os error 17)
+      hint: name a writable directory
     ");
     let left: Vec<_> = fs::read_dir(sandbox.path("blocked")).unwrap().collect();
     assert_eq!(left.len(), 1, "{left:?}");

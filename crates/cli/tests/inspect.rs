@@ -159,11 +159,11 @@ fn an_unreadable_journal_is_explained() {
       hint: name the directory that contains .autoloop
     exit 1
     --- stderr
-    autoloop: there is no run 'r' in empty/.autoloop/journal.jsonl
+    autoloop: no run 'r' in empty/.autoloop/journal.jsonl
       hint: list all runs with `autoloop loops --all`
     exit 1
     --- stderr
-    autoloop: no run has begun in empty/.autoloop/journal.jsonl yet
+    autoloop: no run in empty/.autoloop/journal.jsonl yet
       hint: start a new run with `autoloop run DIR`
     exit 2
     --- stderr
@@ -208,7 +208,7 @@ fn an_unreadable_journal_is_explained() {
     assert_snapshot!(sandbox.run(&["inspect", "journal", "--run", "latest"]), @r"
     exit 1
     --- stderr
-    autoloop: no run has begun in .autoloop/journal.jsonl yet
+    autoloop: no run in .autoloop/journal.jsonl yet
       hint: start a new run with `autoloop run DIR`
     ");
     sandbox.write_journal(PUBLIC);

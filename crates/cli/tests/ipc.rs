@@ -12,7 +12,7 @@ use autoloop_core::layout::StateDir;
 use autoloop_core::memory::Places;
 use autoloop_core::routing::METAREVIEW_DISABLED;
 use autoloop_core::topology::Route;
-use autoloop_runtime::emit::{Emitter, Speaker};
+use autoloop_runtime::emit::{Caller, Emitter};
 use autoloop_runtime::ipc::{Handler, Server, Ticket};
 use autoloop_runtime::journal::{Durability, FileJournal, FileSettings};
 use autoloop_runtime::memory::Tiers;
@@ -40,7 +40,7 @@ fn open(sandbox: Sandbox) -> (Sandbox, Server) {
     let world = World::real();
     let settings = FileSettings::default();
     let emitter = Emitter {
-        speaker: Speaker {
+        caller: Caller {
             run: Some("swift-otter".into()),
             iteration: "3".into(),
             recent_event: "tasks.ready".into(),
@@ -75,7 +75,7 @@ fn the_harness_stores_what_it_admits_and_records_what_it_refuses() {
     assert_snapshot!(sandbox.emit(&["loop.complete"]), @r"
     exit 3
     --- stderr
-    autoloop: invalid event 'loop.complete'; topics like this are written by the harness alone; allowed next events: __metareview_disabled__
+    autoloop: invalid event 'loop.complete'; only the harness may write such topics; allowed next events: __metareview_disabled__
     ");
     assert_eq!(sandbox.emit(&["two words"]).code, Some(2));
     assert_snapshot!(sandbox.journal(), @r#"
@@ -136,8 +136,8 @@ fn memory_is_changed_by_the_harness_and_read_by_all() {
     assert_snapshot!(memory(&["remove", "mem-9"]), @r"
     exit 1
     --- stderr
-    autoloop: there is no entry 'mem-9' in memory
-      hint: `autoloop memory list` shows what there is
+    autoloop: no entry 'mem-9' in memory
+      hint: list all entries with `autoloop memory list`
     ");
     assert_snapshot!(memory(&["remove", "mem-4", "--run", "another"]), @"
     exit 3
@@ -166,8 +166,8 @@ fn no_request_without_the_ticket_is_accepted() {
     assert_snapshot!(sandbox.emit(&["issue.discovered"]), @r"
     exit 3
     --- stderr
-    autoloop: not stored: what AUTOLOOP_TICKET holds is not the ticket for this harness
-      hint: leave AUTOLOOP_DOOR and AUTOLOOP_TICKET as they were when you were started
+    autoloop: not stored: AUTOLOOP_TICKET is not the ticket of this harness
+      hint: do not change AUTOLOOP_DOOR and AUTOLOOP_TICKET
     ");
     assert_eq!(sandbox.run(&["memory", "add", "learning", "x"]).code, Some(3));
     let sandbox = sandbox.env("AUTOLOOP_TICKET", "");
@@ -182,8 +182,8 @@ fn nothing_is_written_when_the_harness_is_gone() {
     assert_snapshot!(sandbox.emit(&["issue.discovered"]), @r"
     exit 1
     --- stderr
-    autoloop: not stored: the harness is gone: nobody listens at [DIR]/.autoloop/runs/swift-otter/metareview-3.door (No such file or directory (os error 2))
-      hint: AUTOLOOP_DOOR names the socket of a harness; it is there while the agent works
+    autoloop: not stored: the harness has ended: no process listens at [DIR]/.autoloop/runs/swift-otter/metareview-3.door (No such file or directory (os error 2))
+      hint: AUTOLOOP_DOOR must be the socket of a harness; it exists while the agent runs
     ");
     assert_eq!(sandbox.run(&["memory", "add", "learning", "x"]).code, Some(1));
     assert_eq!(sandbox.run(&["memory", "remove", "mem-1"]).code, Some(1));
@@ -207,7 +207,7 @@ fn a_harness_that_dies_before_its_answer_leaves_a_doubt() {
     assert_snapshot!(sandbox.emit(&["issue.discovered"]), @r"
     exit 1
     --- stderr
-    autoloop: the harness went away before it answered
+    autoloop: the harness closed the connection without an answer
       hint: `autoloop inspect journal` and `autoloop memory list` show what was stored
     ");
     dying.join().unwrap();
@@ -241,13 +241,13 @@ fn another_user_is_not_heard() {
     exit 1
     --- stderr
     autoloop: not stored: the harness cannot be reached at [DIR]/.autoloop/runs/swift-otter/metareview-3.door: Permission denied (os error 13)
-      hint: AUTOLOOP_DOOR names the socket of a harness; it is there while the agent works
+      hint: AUTOLOOP_DOOR must be the socket of a harness; it exists while the agent runs
     ");
     set_mode(sandbox.path(SOCKET), 0o666);
     assert_snapshot!(sandbox.finish(as_nobody()), @r"
     exit 3
     --- stderr
-    autoloop: not stored: this is user 65534; the harness listens to user 0
+    autoloop: not stored: user 65534 sent the request, but the harness accepts only user 0
     ");
     assert_eq!(sandbox.journal(), "");
 }

@@ -215,19 +215,19 @@ fn json_that_is_no_record() {
     assert_snapshot!(said.join("\n"), @r#"
     exit 1
     --- stdout
-    line 2, byte 33: not a record: the line holds null, and a record is an object
+    line 2, byte 33: not a record: the line contains null, not an object
     --- stderr
     autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, 1 invalid
       hint: do nothing: readers skip what is invalid, and every record is intact
     exit 1
     --- stdout
-    line 2, byte 33: not a record: the line holds a list, and a record is an object
+    line 2, byte 33: not a record: the line contains a list, not an object
     --- stderr
     autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, 1 invalid
       hint: do nothing: readers skip what is invalid, and every record is intact
     exit 1
     --- stdout
-    line 2, byte 33: not a record: the line holds a string, and a record is an object
+    line 2, byte 33: not a record: the line contains a string, not an object
     --- stderr
     autoloop: .autoloop/journal.jsonl: 2 records in 3 lines, 1 invalid
       hint: do nothing: readers skip what is invalid, and every record is intact

@@ -535,7 +535,7 @@ fn without_a_place_for_temporary_files_there_is_no_sandboxed_review() {
     let output = project.sandbox.run(&["run", ".", "-i", "2"]);
     assert_eq!(output.code, Some(1));
     let told: Vec<&str> = output.stderr.lines().filter(|line| line.contains("note")).collect();
-    assert_snapshot!(told.join("\n"), @"note: no metareview took place: review skipped: the sandbox could not be set up: /nowhere: No such file or directory (os error 2); set TMPDIR to a directory that can be written to");
+    assert_snapshot!(told.join("\n"), @"note: metareview skipped: review skipped: the sandbox could not be set up: /nowhere: No such file or directory (os error 2); set TMPDIR to a directory that can be written to");
     assert_eq!(project.sandbox.fields("iteration.finish", "exit_code"), ["0", "0"]);
 }
 

@@ -179,7 +179,7 @@ fn a_resumed_run_keeps_its_flags() {
     assert_snapshot!(sandbox.run(&["run", ".", "--resume", "no-such-run"]), @r"
     exit 1
     --- stderr
-    autoloop: there is no run 'no-such-run' in [DIR]/.autoloop/journal.jsonl
+    autoloop: no run 'no-such-run' in [DIR]/.autoloop/journal.jsonl
       hint: list all runs with `autoloop loops --all`
       hint: start a new run with `autoloop run DIR`
     ");
@@ -306,8 +306,8 @@ fn a_full_disk_stops_a_run_which_resumes_once_there_is_room() {
     exit 0
     --- stderr
     run [RUN] begins
-    autoloop: not stored: no room left for [DIR]/small/.autoloop/journal.jsonl (No space left on device (os error 28)); nothing was stored
-      hint: make room and try again: what was there before is intact
+    autoloop: not stored: no space left for [DIR]/small/.autoloop/journal.jsonl (No space left on device (os error 28)); nothing was stored
+      hint: free some space and try again: existing records are intact
       hint: then resume it with `autoloop run --resume=[RUN]`
     run [RUN] resumes at iteration N
     ");

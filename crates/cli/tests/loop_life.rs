@@ -224,7 +224,7 @@ fi"#;
     1 event.invalid recent_event=loop.start emitted=tasks.ready.parallel.joined suggested_roles=planner allowed_events=tasks.ready reason=forged
     1 event.invalid recent_event=loop.start emitted=loop.complete suggested_roles=planner allowed_events=tasks.ready reason=forged
     1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=''
-    2 iteration.start recent_event=loop.start suggested_roles=planner allowed_events=tasks.ready backpressure=invalid event 'loop.complete'; topics like this are written by the harness alone; allowed next events: tasks.ready prompt=…
+    2 iteration.start recent_event=loop.start suggested_roles=planner allowed_events=tasks.ready backpressure=invalid event 'loop.complete'; only the harness may write such topics; allowed next events: tasks.ready prompt=…
     2 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     2 backend.finish exit_code=0 timed_out=false output=''
     2 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=''

@@ -322,7 +322,7 @@ fn a_complete_run_is_not_resumed() {
     assert_snapshot!(sandbox.run(&["run", "--resume=no-such-run", "."]), @r"
     exit 1
     --- stderr
-    autoloop: there is no run 'no-such-run' in [DIR]/.autoloop/journal.jsonl
+    autoloop: no run 'no-such-run' in [DIR]/.autoloop/journal.jsonl
       hint: list all runs with `autoloop loops --all`
       hint: start a new run with `autoloop run DIR`
     ");

@@ -182,13 +182,13 @@ fn a_name_that_means_no_run_or_several_is_an_error() {
     assert_snapshot!(loops(&sandbox, &["show", "swift-oter"]), @r"
     exit 1
     --- stderr
-    autoloop: there is no run 'swift-oter' in .autoloop/journal.jsonl
+    autoloop: no run 'swift-oter' in .autoloop/journal.jsonl
     hint: did you mean 'swift-otter'?
     ");
     assert_snapshot!(loops(&sandbox, &["artifacts", "zzz"]), @r"
     exit 1
     --- stderr
-    autoloop: there is no run 'zzz' in .autoloop/journal.jsonl
+    autoloop: no run 'zzz' in .autoloop/journal.jsonl
     hint: list all runs with `autoloop loops --all`
     ");
     assert_snapshot!(loops(&sandbox, &["watch", "calm"]), @r"
@@ -216,7 +216,7 @@ fn without_a_journal_there_is_nothing_to_list() {
     assert_snapshot!(loops(&sandbox, &["watch"]), @r"
     exit 1
     --- stderr
-    autoloop: no run has begun in .autoloop/journal.jsonl yet
+    autoloop: no run in .autoloop/journal.jsonl yet
     hint: start a new run with `autoloop run DIR`
     ");
 }

@@ -94,12 +94,12 @@ fn what_is_added_is_listed_and_what_is_removed_is_not() {
     insta::assert_snapshot!(run(dir, &["memory", "remove", "mem-5"]), @"
     1
     autoloop: 'mem-5' was removed from project memory already
-      hint: `autoloop memory list` shows what there is
+      hint: list all entries with `autoloop memory list`
     ");
     insta::assert_snapshot!(run(dir, &["memory", "remove", "mem-9"]), @"
     1
-    autoloop: there is no entry 'mem-9' in memory
-      hint: `autoloop memory list` shows what there is
+    autoloop: no entry 'mem-9' in memory
+      hint: list all entries with `autoloop memory list`
     ");
     let file = std::fs::read_to_string(dir.join(".autoloop/memory.jsonl")).unwrap();
     assert_eq!(file.lines().count(), 6);
@@ -157,12 +157,12 @@ fn a_run_has_a_memory_of_its_own() {
     insta::assert_snapshot!(agent(dir, &["memory", "promote", "mem-2"]), @"
     1
     autoloop: 'mem-2' was removed from run memory already
-      hint: `autoloop memory list` shows what there is
+      hint: list all entries with `autoloop memory list`
     ");
     insta::assert_snapshot!(agent(dir, &["memory", "promote", "mem-1"]), @"
     1
-    autoloop: there is no entry 'mem-1' in run memory
-      hint: `autoloop memory list` shows what there is
+    autoloop: no entry 'mem-1' in run memory
+      hint: list all entries with `autoloop memory list`
     ");
     insta::assert_snapshot!(agent(dir, &["memory", "list"]), @"
     0
@@ -256,7 +256,7 @@ fn invalid_requests_are_refused() {
     let dir = dir.path();
     insta::assert_snapshot!(run(dir, &["memory", "add", "learning", "  "]), @"
     2
-    autoloop: there is nothing to remember in an empty text
+    autoloop: the text is empty
     ");
     insta::assert_snapshot!(run(dir, &["memory", "add", "meta", "a\nb", "x"]), @r"
     2
@@ -265,8 +265,8 @@ fn invalid_requests_are_refused() {
     ");
     insta::assert_snapshot!(run(dir, &["memory", "add", "learning", &"x".repeat(16_001)]), @"
     2
-    autoloop: the text has 16001 characters; an entry has at most 16000
-      hint: write it to a file of the project and remember where it is
+    autoloop: the text has 16001 characters: the limit is 16000
+      hint: write it to a file of the project, and add the path of the file
     ");
     assert!(run(dir, &["memory", "list", "--format", "csv"]).starts_with("2\n"));
     assert!(!dir.join(".autoloop").exists());
@@ -330,7 +330,7 @@ fn an_invalid_memory_file_is_reported() {
     std::fs::hard_link(dir.join("m"), dir.join(".autoloop/memory.jsonl")).unwrap();
     insta::assert_snapshot!(run(dir, &["memory", "add", "meta", "a", "b"]), @"
     1
-    autoloop: not stored: .autoloop/memory.jsonl has 2 names (hard links); a memory file has one
+    autoloop: not stored: .autoloop/memory.jsonl has 2 hard links; a memory file must have one
       hint: `find -samefile` shows the other names; remove them
     ");
 }

@@ -322,20 +322,20 @@ fn invalid_requests_are_refused() {
     assert_snapshot!(sandbox.run(&["run", "-p", "home/.."]), @r"
     exit 2
     --- stderr
-    autoloop: there is no directory home/..
+    autoloop: no such directory: home/..
       hint: name the directory that contains autoloops.toml
     ");
     fs::create_dir(sandbox.path("bare")).unwrap();
     assert_snapshot!(sandbox.run(&["run", "-p", "bare"]), @r"
     exit 2
     --- stderr
-    autoloop: there is no loop in bare: neither autoloops.toml nor topology.toml
+    autoloop: no loop in bare: neither autoloops.toml nor topology.toml
       hint: name the directory of a loop, or a preset that `autoloop presets` lists
     ");
     assert_snapshot!(sandbox.run(&["run", "./autofix"]), @r"
     exit 2
     --- stderr
-    autoloop: there is no directory ./autofix
+    autoloop: no such directory: ./autofix
       hint: name the directory that contains autoloops.toml
     ");
     assert_snapshot!(sandbox.run(&["presets", "show", "autocod"]), @r"

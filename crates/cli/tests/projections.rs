@@ -114,7 +114,7 @@ fn the_scratchpad_of_the_latest_run() {
     "#);
     insta::assert_snapshot!(project.told(&["scratchpad", "--run", "no-such-run"]), @r"
     1
-    autoloop: there is no run 'no-such-run' in .autoloop/journal.jsonl
+    autoloop: no run 'no-such-run' in .autoloop/journal.jsonl
       hint: list all runs with `autoloop loops --all`
     ");
     let all = project.told(&["scratchpad", "--all-runs"]);

@@ -324,7 +324,7 @@ fn user_changes_in_the_same_place_are_a_conflict() {
     assert_snapshot!(revert(&sandbox), @"
     exit 1
     --- stderr
-    autoloop: the review before iteration 2 is not reverted: harness.md: change 1 (@@ -2,7 +2,7 @@) is not there any more: its lines were changed since
+    autoloop: the review before iteration 2 is not reverted: harness.md: change 1 (@@ -2,7 +2,7 @@) no longer applies: its lines were changed since
       hint: nothing was changed; `autoloop inspect review 2` shows what to revert by hand
     ");
     assert_eq!(text(&sandbox, "harness.md"), mine);
@@ -347,7 +347,7 @@ fn a_change_that_is_only_named_cannot_be_undone() {
     assert_snapshot!(revert(&sandbox), @"
     exit 1
     --- stderr
-    autoloop: the review before iteration 2 is not reverted: harness.md: the record only says that it was changed (not a text: 88 bytes before, 1 after)
+    autoloop: the review before iteration 2 is not reverted: harness.md: the record only says that it was changed (not text: 88 bytes before, 1 after)
       hint: nothing was changed; `autoloop inspect review 2` shows what to revert by hand
     ");
 }
@@ -425,7 +425,7 @@ fn protected_settings_are_never_changed() {
     assert_snapshot!(revert(&sandbox), @"
     exit 1
     --- stderr
-    autoloop: the review before iteration 2 is not reverted: autoloops.toml: protected setting backend.model = 'evil' added; no review did that, so none is undone
+    autoloop: the review before iteration 2 is not reverted: autoloops.toml: protected setting backend.model = 'evil' added: no review can have changed it
       hint: nothing was changed
     ");
 }

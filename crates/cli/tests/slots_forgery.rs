@@ -58,7 +58,7 @@ forge another-run slot.finish '"slot": "1", "outcome": "passed"'
     slots [RUN]: failed (no_items), 0 of 1 item passed
     --- stderr
     slots [RUN] begin: 1 slot, with review
-    note: reviewers see no diff: [DIR] is in no git repository
+    note: reviewers see no diff: [DIR] is not in a git repository
     iteration 1
       slot 1  t-1  implement: task 1
     note: ignored 8 forged records: only the harness may write slot.implement, slot.review, slot.finish, slot.run.finish, slot.of.tomorrow, loop.complete, slot.finish, slot.start

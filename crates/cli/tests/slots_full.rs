@@ -44,11 +44,11 @@ fn fill_the_disk() {
     fs::create_dir_all(sandbox.path("home")).unwrap();
     let begun = sandbox.run(&["slots", "--review", "--parallel-agents", "2"]);
     assert_eq!(begun.code, Some(1), "{begun}");
-    assert!(begun.stderr.contains("hint: make room"), "{begun}");
+    assert!(begun.stderr.contains("hint: free some space"), "{begun}");
     assert!(!outcomes(&sandbox).concat().contains("failed"), "{begun}");
     // The first step that meets the full disk reports it.
     let again = told(&sandbox, &["slots", "--resume"]);
-    assert!(again.starts_with("exit 1\n") && again.contains("hint: make room"), "{again}");
+    assert!(again.starts_with("exit 1\n") && again.contains("hint: free some space"), "{again}");
     assert!(again.contains("then resume it with `autoloop slots --resume="), "{again}");
     assert!(!outcomes(&sandbox).concat().contains("failed"));
 

@@ -23,7 +23,7 @@ fn an_agent_that_breaks_the_settings_does_not_end_the_run() {
     let output = sandbox.run(&["slots", "--review"]);
     assert_eq!(output.code, Some(0), "{output}");
     assert_eq!(sandbox.fields("slot.review", "verdict"), ["pass"; 3]);
-    let note = "note: the run keeps the settings that it had, as these cannot be used: ";
+    let note = "note: invalid settings ignored until they are corrected: ";
     let notes: Vec<&str> =
         output.stderr.lines().filter_map(|line| line.strip_prefix(note)).collect();
     assert_eq!(notes.len(), 3, "{output}");
@@ -39,7 +39,7 @@ fn a_named_prompt_that_goes_away_is_reported_and_the_run_keeps_the_one_it_began_
         let sandbox = breaking(how);
         let output = sandbox.run(&["slots", "--review"]);
         assert_eq!(output.code, Some(0), "{how}: {output}");
-        let note = "this run uses the one that it began with";
+        let note = "this run continues with the original one";
         let notes = output.stderr.lines().filter(|line| line.contains(note));
         assert_eq!(notes.count(), 1, "{how}: {output}");
         assert!(output.stderr.contains("review.md"), "{how}: {output}");

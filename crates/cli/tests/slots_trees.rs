@@ -211,7 +211,7 @@ fn a_shared_tree_is_reported() {
         read("review-0.prompt.md")
             .contains("## Parallel agents\nSeveral agents work in this directory")
     );
-    assert!(read("implement.prompt.md").contains("other agents work there on other items"));
+    assert!(read("implement.prompt.md").contains("other agents work in it on other items"));
     assert!(sandbox.path("made-t-1").exists() && sandbox.path("made-t-2").exists());
     assert_eq!(git(&sandbox, &["log", "--oneline"]).lines().count(), 1, "nothing was committed");
 }
@@ -265,14 +265,14 @@ fn outside_of_git_slots_share_the_project_and_a_line_says_so() {
     assert_snapshot!(told(&sandbox, &["slots", "--parallel-agents", "2", "--isolation", "worktree"]), @r"
     exit 2
     --- stderr
-    autoloop: slots cannot have working trees of their own: [DIR] is in no git repository
+    autoloop: slots cannot have worktrees of their own: [DIR] is not in a git repository
       hint: pass `--isolation shared` to run all slots in the project itself
     ");
     let output = sandbox.run(&["slots", "--review", "--parallel-agents", "2"]);
     assert_eq!(output.code, Some(0));
     let note = "note: all slots work in the project, and see each other's changes: ";
     assert!(output.stderr.contains(note), "{output}");
-    assert!(output.stderr.contains(" is in no git repository\n"), "{output}");
+    assert!(output.stderr.contains(" is not in a git repository\n"), "{output}");
     assert!(
         changes(&sandbox, "1-1").contains("(the changes cannot be shown: "),
         "{}",
@@ -288,12 +288,12 @@ fn outside_of_git_slots_share_the_project_and_a_line_says_so() {
     assert_snapshot!(told(&unborn, &["slots", "--isolation", "worktree"]), @r"
     exit 2
     --- stderr
-    autoloop: slots cannot have working trees of their own: there is no commit in [DIR] yet; make a first one
+    autoloop: slots cannot have worktrees of their own: the repository [DIR] has no commit; create one
       hint: pass `--isolation shared` to run all slots in the project itself
     ");
     let output = unborn.run(&["slots", "--parallel-agents", "2"]);
     assert_eq!(output.code, Some(0), "{output}");
-    let shared = format!("{note}there is no commit in [DIR] yet; make a first one\n");
+    let shared = format!("{note}the repository [DIR] has no commit; create one\n");
     assert!(unborn.filter(&output.stderr).contains(&shared), "{output}");
 }
 

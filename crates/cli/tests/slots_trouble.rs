@@ -161,7 +161,7 @@ fn work_on_a_lost_item_is_not_merged() {
     assert_eq!(output.code, Some(1), "{output}");
     let reason = outcomes(&sandbox).concat();
     assert!(
-        reason.starts_with("t-1 failed: the item was lost: claim 1 of t-1 is no longer valid"),
+        reason.starts_with("t-1 failed: the claim was lost: claim 1 of t-1 is no longer valid"),
         "{reason}"
     );
     assert!(reason.contains("; its work is on branch autoloop/slots/"), "{reason}");
@@ -267,7 +267,7 @@ fn an_item_that_is_gone_ends_its_slot_and_not_the_run() {
     let output = sandbox.run(&["slots"]);
     assert_eq!(output.code, Some(1), "{output}");
     assert_snapshot!(outcomes(&sandbox).join("\n"), @r"
-    bd-1 failed: the item could not be closed: the issue tracker knows no issue 'bd-1'
+    bd-1 failed: the item could not be closed: the issue tracker has no issue 'bd-1'
     bd-2 passed: not reviewed: reviews are off
     ");
     // An issue that is only not shown may still exist.
@@ -308,7 +308,7 @@ fn a_resumed_run_keeps_its_items() {
     assert_snapshot!(told(&sandbox, &["slots", "--resume", "--source", "builtin"]), @r"
     exit 2
     --- stderr
-    autoloop: run '[RUN]' takes its items from beads, and the settings say builtin
+    autoloop: run '[RUN]' takes its items from beads, but the settings name builtin
       hint: pass `--source beads`, or start a new run with `autoloop slots`
       hint: then resume it with `autoloop slots --resume=[RUN]`
     ");
@@ -359,7 +359,7 @@ fn an_agent_cannot_remove_the_prompt_of_its_reviewer() {
     let output = sandbox.run(&["slots", "--review"]);
     assert_eq!(output.code, Some(0), "{output}");
     assert_eq!(sandbox.fields("slot.review", "verdict"), ["pass"; 3]);
-    let kept = "note: the reviewer prompt changed; this run uses the one that it began with\n";
+    let kept = "note: the reviewer prompt changed; this run continues with the original one\n";
     assert_eq!(output.stderr.matches(kept).count(), 1, "{output}");
 }
 
@@ -380,8 +380,8 @@ fn an_agent_cannot_change_its_reviewer() {
             .collect::<Vec<_>>()
             .join("\n")
     };
-    assert_snapshot!(told("echo 'Be kind.' > reviewer.md"), @"note: the reviewer prompt changed; this run uses the one that it began with");
-    let kept = "note: the settings of reviews or the limits of items changed; this run uses those that it began with";
+    assert_snapshot!(told("echo 'Be kind.' > reviewer.md"), @"note: the reviewer prompt changed; this run continues with the original one");
+    let kept = "note: the settings of reviews or the limits of items changed; this run continues with the original ones";
     for change in [
         "slots.reviewer.args = ['kind.sh']",
         "slots.reviewMaxFixAttempts = 0",
@@ -423,7 +423,7 @@ fn the_sandbox_of_a_reviewer_is_recorded() {
     assert_eq!(sandbox.fields("slot.review", "enforcement"), ["snapshot"]);
     let sandbox = repository(GOOD, 2, off);
     let trees = sandbox.run(&["slots", "--review", "--parallel-agents", "2"]);
-    assert!(!trees.stderr.contains("nothing keeps"), "{trees}");
+    assert!(!trees.stderr.contains("slots share the project"), "{trees}");
     assert_eq!(sandbox.fields("slot.review", "enforcement"), ["snapshot"; 2]);
     // Both reviews wait until both slots are under review.
     let review = format!(
@@ -433,7 +433,7 @@ fn the_sandbox_of_a_reviewer_is_recorded() {
     sandbox.write("home/begun", "");
     let shared =
         sandbox.run(&["slots", "--review", "--parallel-agents", "2", "--isolation", "shared"]);
-    assert!(shared.stderr.contains("note: several slots work in one tree and no sandbox holds reviewers, so nothing keeps them from changing it\n"), "{shared}");
+    assert!(shared.stderr.contains("note: slots share the project and no sandbox is available: reviewers can change its files\n"), "{shared}");
     assert_eq!(sandbox.fields("slot.review", "enforcement"), ["nothing"; 2]);
 }
 

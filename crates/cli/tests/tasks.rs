@@ -195,19 +195,19 @@ fn a_claimed_task_is_refused_with_its_owner_and_expiry() {
     exit 3
     --- stderr
     autoloop: t-1 is claimed by bob until [TS]
-      hint: wait for it, or take it away with `autoloop tasks release t-1 --force`
+      hint: wait for it, or release it with `autoloop tasks release t-1 --force`
     ");
     assert_snapshot!(tasks(&sandbox, &["close", "t-1"]), @"
     exit 3
     --- stderr
     autoloop: t-1 is claimed by bob until [TS]
-      hint: wait for it, or take it away with `autoloop tasks release t-1 --force`
+      hint: wait for it, or release it with `autoloop tasks release t-1 --force`
     ");
     assert_snapshot!(tasks(&sandbox, &["release", "t-1"]), @"
     exit 3
     --- stderr
     autoloop: t-1 is claimed by bob until [TS]
-      hint: wait for it, or take it away with `autoloop tasks release t-1 --force`
+      hint: wait for it, or release it with `autoloop tasks release t-1 --force`
     ");
     assert_snapshot!(tasks(&sandbox, &["release", "t-1", "--force", "--reason", "bob is away"]), @"
     exit 0
@@ -220,20 +220,20 @@ fn a_claimed_task_is_refused_with_its_owner_and_expiry() {
     exit 3
     --- stderr
     autoloop: t-1 is not claimed
-      hint: `autoloop tasks show t-1` tells how it stands
+      hint: show it with `autoloop tasks show t-1`
     ");
     tasks(&sandbox, &["close", "t-1"]);
     assert_snapshot!(tasks(&sandbox, &["close", "t-1"]), @"
     exit 3
     --- stderr
     autoloop: t-1 is closed
-      hint: `autoloop tasks reopen t-1` opens it again
+      hint: reopen it with `autoloop tasks reopen t-1`
     ");
     assert_snapshot!(tasks(&sandbox, &["claim", "t-1"]), @"
     exit 3
     --- stderr
     autoloop: t-1 is closed
-      hint: `autoloop tasks reopen t-1` opens it again
+      hint: reopen it with `autoloop tasks reopen t-1`
     ");
 }
 
@@ -254,19 +254,19 @@ fn tasks_wait_for_others_but_never_in_a_circle() {
     exit 3
     --- stderr
     autoloop: t-1 cannot wait for t-3: t-3 waits for t-2, which waits for t-1
-      hint: `autoloop tasks dep rm t-3 t-2` lets t-3 not wait for t-2 any more
+      hint: remove a dependency with `autoloop tasks dep rm t-3 t-2`
     ");
     assert_snapshot!(tasks(&sandbox, &["dep", "add", "t-1", "t-1"]), @"
     exit 2
     --- stderr
     autoloop: t-1 cannot wait for itself
-      hint: name the task that it is to wait for
+      hint: name a task that it depends on
     ");
     assert_snapshot!(tasks(&sandbox, &["dep", "add", "t-2", "t-1"]), @"
     exit 3
     --- stderr
     autoloop: t-2 already waits for t-1
-      hint: `autoloop tasks dep list t-2` shows what it waits for
+      hint: list its dependencies with `autoloop tasks dep list t-2`
     ");
     let unknown = [["dep", "add", "t-9", "t-1"], ["dep", "add", "t-1", "t-9"]];
     let told = unknown.map(|args| tasks(&sandbox, &args));
@@ -275,13 +275,13 @@ fn tasks_wait_for_others_but_never_in_a_circle() {
     exit 1
     --- stderr
     autoloop: unknown task 't-9'
-      hint: `autoloop tasks list --all` names every task
+      hint: list all tasks with `autoloop tasks list --all`
     ");
     assert_snapshot!(tasks(&sandbox, &["claim", "t-3"]), @"
     exit 3
     --- stderr
     autoloop: t-3 waits for t-2
-      hint: `autoloop tasks dep list t-3` shows what it waits for
+      hint: list its dependencies with `autoloop tasks dep list t-3`
     ");
     assert_snapshot!(tasks(&sandbox, &["dep", "rm", "t-3", "t-2", "--json"]), @r#"
     exit 0
@@ -312,7 +312,7 @@ fn tasks_wait_for_others_but_never_in_a_circle() {
     exit 3
     --- stderr
     autoloop: t-3 does not wait for 't-2'
-      hint: `autoloop tasks dep list t-3` shows what it waits for
+      hint: list its dependencies with `autoloop tasks dep list t-3`
     ");
     assert_snapshot!(tasks(&sandbox, &["dep", "list", "t-3"]), @"
     exit 0
@@ -338,7 +338,7 @@ fn tasks_wait_for_others_but_never_in_a_circle() {
     exit 3
     --- stderr
     autoloop: t-2 is not closed
-      hint: `autoloop tasks show t-2` tells how it stands
+      hint: show it with `autoloop tasks show t-2`
     ");
 }
 
@@ -362,19 +362,19 @@ fn invalid_requests_are_refused() {
     exit 1
     --- stderr
     autoloop: unknown task 't-9'
-      hint: `autoloop tasks list --all` names every task
+      hint: list all tasks with `autoloop tasks list --all`
     ");
     assert_snapshot!(tasks(&sandbox, &["show", "\u{1b}[2Jt"]), @"
     exit 1
     --- stderr
     autoloop: unknown task '[2Jt'
-      hint: `autoloop tasks list --all` names every task
+      hint: list all tasks with `autoloop tasks list --all`
     ");
     assert_snapshot!(tasks(&sandbox, &["claim", "t-1", "--as", "two words"]), @"
     exit 2
     --- stderr
     autoloop: invalid owner 'two words': expected one word of at most 200 bytes
-      hint: name somebody with --as
+      hint: name an owner with --as
     ");
     assert_snapshot!(tasks(&sandbox, &["claim", "t-1", "--for", "0s"]), @"
     exit 2
@@ -394,7 +394,7 @@ fn invalid_requests_are_refused() {
     exit 2
     --- stderr
     autoloop: the title has 100000 bytes: the limit is 1024
-      hint: put it into a file of the project, and name the file
+      hint: write it to a file of the project, and name the file
     ");
     sandbox.write("long", "x".repeat(10 * 1024 * 1024));
     assert_snapshot!(tasks(&sandbox, &["add", "a", "--description-file", "long"]), @"

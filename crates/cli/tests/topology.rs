@@ -233,7 +233,7 @@ fn a_topology_that_cannot_be_used_is_shown_where_it_is_wrong() {
     assert_snapshot!(inspect(&sandbox, &[]), @r"
     exit 2
     --- stderr
-    error: 'loop.complete' cannot complete a run: topics like this are written by the harness alone, in `completion`
+    error: 'loop.complete' cannot complete a run: only the harness may write such topics, in `completion`
      --> topology.toml:1:14
       |
     1 | completion = 'loop.complete'

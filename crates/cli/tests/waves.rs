@@ -88,11 +88,11 @@ fn results_of_branches_are_in_the_next_prompt() {
     let sandbox = waves(ASK, "echo found something", "");
     assert_eq!(sandbox.run(&["run", ".", "-i", "3"]).code, Some(1));
     let own = sandbox.run(&["inspect", "prompt", "2"]).stdout;
-    let start = own.find("What the branches found:").unwrap();
+    let start = own.find("Results of the branches:").unwrap();
     let end = own[start..].find("Iteration: 2/3").unwrap();
     let run = sandbox.fields("loop.start", "run").remove(0);
     assert_snapshot!(own[start..start + end].replace(&run, "[RUN]"), @"
-    What the branches found:
+    Results of the branches:
     Wave [RUN]-wave-1 (explore.parallel): all 3 branches have ended.
 
     branch-1: look at a -> max_iterations
@@ -111,7 +111,7 @@ fn results_of_branches_are_in_the_next_prompt() {
     ```
     ");
     assert!(own.contains("Structured parallelism:"));
-    assert!(!sandbox.run(&["inspect", "prompt", "3"]).stdout.contains("What the branches found:"));
+    assert!(!sandbox.run(&["inspect", "prompt", "3"]).stdout.contains("Results of the branches:"));
     let branch =
         sandbox.run(&["inspect", "prompt", "1", "--run", &format!("{run}-wave-1-2")]).stdout;
     assert!(
@@ -383,7 +383,7 @@ fn no_list_is_too_long_or_too_strange() {
     names.sort();
     assert_eq!(names, ["branch-1", "branch-2"]);
     let prompt = sandbox.run(&["inspect", "prompt", "3"]).stdout;
-    let found = &prompt[prompt.find("What the branches found:").unwrap()..];
+    let found = &prompt[prompt.find("Results of the branches:").unwrap()..];
     assert!(
         !found.contains('\u{1b}') && found.contains("branch-1: ../../../etc/passwd"),
         "{found}"

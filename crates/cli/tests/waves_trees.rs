@@ -135,13 +135,13 @@ fn branches_work_in_worktrees_and_their_work_is_merged() {
     let run = sandbox.fields("loop.start", "run").remove(0);
     let prompt = sandbox.run(&["inspect", "prompt", "1", "--run", &format!("{run}-wave-1-2")]);
     let prompt = unnamed(&sandbox, &prompt.stdout);
-    let start = prompt.find("Your working tree:").unwrap();
+    let start = prompt.find("Your worktree:").unwrap();
     assert_snapshot!(&prompt[start..start + prompt[start..].find("\n\n").unwrap()], @"
-    Your working tree:
-    You work in [DIR]/.autoloop/waves/[RUN]-wave-1/branches/branch-2/tree, a git worktree that is yours alone, on the branch autoloop/[RUN]-wave-1/branch-2. Work there, and nowhere else in the project; stay on that branch. You may commit, and need not. When all branches of the wave have ended, everything that you leave there, but for ignored files, becomes one commit that is merged into the project.
+    Your worktree:
+    You work in [DIR]/.autoloop/waves/[RUN]-wave-1/branches/branch-2/tree, your own git worktree, on the branch autoloop/[RUN]-wave-1/branch-2. Change files only there, and stay on that branch. You may commit, but need not. When all branches of the wave have ended, everything in the worktree except for ignored files becomes one commit that is merged into the project.
     ");
     let own = sandbox.run(&["inspect", "prompt", "1"]).stdout;
-    assert!(own.contains("a git worktree of its own, made from the last commit"), "{own}");
+    assert!(own.contains("its own git worktree, created from the last commit"), "{own}");
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn a_conflict_is_reported_and_nothing_is_lost() {
     ```
 
     branch-2: part b -> max_iterations
-    NOT merged: what is checked out changes file differently. Its work is on the git branch autoloop/[RUN]-wave-1/branch-2 (up to [COMMIT]).
+    NOT merged: the checked-out commit changes file differently. Its work is on the git branch autoloop/[RUN]-wave-1/branch-2 (up to [COMMIT]).
     ```text
     2
     ```
@@ -215,7 +215,7 @@ fn a_clone_in_a_tree_is_not_thrown_away() {
     let sandbox = project("true", "ab", branch, "");
     let output = sandbox.run(&["run", ".", "-i", "2"]);
     let stays = output.stderr.lines().find(|line| line.contains("stays")).unwrap();
-    assert_snapshot!(unnamed(&sandbox, stays), @"note: a working tree stays: clone/ in [DIR]/.autoloop/waves/[RUN]-wave-1/branches/branch-2/tree is stored nowhere else; save what you need of it and remove the worktree");
+    assert_snapshot!(unnamed(&sandbox, stays), @"note: a worktree was not removed: clone/ in [DIR]/.autoloop/waves/[RUN]-wave-1/branches/branch-2/tree exists nowhere else; save what you need and remove the worktree");
     assert_eq!(outcomes(&sandbox), "branch-1 merged\nbranch-2 merged");
     assert_eq!(git(&sandbox, &["ls-files", "new-*", "clone"]), "new-1\nnew-2");
     assert_eq!(git(&sandbox, &["worktree", "list"]).lines().count(), 2);
@@ -297,14 +297,14 @@ fn without_git_there_is_no_run() {
     assert_snapshot!(sandbox.run(&["run", "."]), @r#"
     exit 2
     --- stderr
-    autoloop: parallel.isolation = "worktree": [DIR] is in no git repository; run `git init` there and commit what there is
+    autoloop: parallel.isolation = "worktree": [DIR] is not in a git repository; run `git init` there and commit the files
       hint: set parallel.isolation = "shared" to run branches in the project itself
     "#);
     git(&sandbox, &["init", "-q"]);
     assert_snapshot!(sandbox.run(&["run", "."]), @r#"
     exit 2
     --- stderr
-    autoloop: parallel.isolation = "worktree": there is no commit in [DIR] yet; make a first one
+    autoloop: parallel.isolation = "worktree": the repository [DIR] has no commit; create one
       hint: set parallel.isolation = "shared" to run branches in the project itself
     "#);
     let sandbox = sandbox.env("PATH", "/nowhere");
@@ -335,10 +335,10 @@ fn a_wave_that_can_no_longer_have_worktrees_is_refused() {
     let sandbox = project("mv .git home", "ab", "true", "");
     run(&sandbox);
     let reason = sandbox.fields("wave.invalid", "reason").remove(0);
-    assert_snapshot!(reason, @"no_worktree: [DIR] is in no git repository; run `git init` there and commit what there is");
+    assert_snapshot!(reason, @"no_worktree: [DIR] is not in a git repository; run `git init` there and commit the files");
     let prompt = sandbox.run(&["inspect", "prompt", "2"]).stdout;
     assert!(
-        prompt.contains("the wave 'explore.parallel' was not opened: branches cannot have working trees of their own: "),
+        prompt.contains("the wave 'explore.parallel' was not opened: branches cannot have worktrees of their own: "),
         "{prompt}"
     );
 }

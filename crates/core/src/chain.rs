@@ -48,7 +48,7 @@ pub struct ChainStep {
     /// Including earlier attempts that failed.
     pub elapsed_ms: u64,
     /// How long the step had run before it was interrupted, while it runs again.
-    pub cut_off_ms: u64,
+    pub interrupted_ms: u64,
     /// Why it could not begin, or why its agent failed.
     pub detail: Option<String>,
     /// The changed files, one per line, where they are known.
@@ -65,7 +65,7 @@ impl ChainStep {
     }
 
     /// Whether it ended at its goal or its limit.
-    pub fn is_well(&self) -> bool {
+    pub fn is_success(&self) -> bool {
         self.stop_reason.as_ref().is_some_and(Word::is_success)
     }
 }
@@ -74,7 +74,6 @@ impl ChainStep {
 #[must_use]
 pub enum Next {
     Start,
-    /// Start or resume this step.
     Step(u64),
     Complete(Outcome),
     Over,
@@ -87,7 +86,7 @@ pub enum Resumption {
     /// A run: it has none.
     Begin,
     /// Its run must be resumed.
-    GoOn,
+    Resume,
     /// Only the record of its end: its run ended well.
     Finish,
 }
@@ -97,7 +96,7 @@ pub fn resumption(run: Option<&Run>) -> Resumption {
     match run {
         None => Resumption::Begin,
         Some(run) if run.stop_reason().is_some_and(Word::is_success) => Resumption::Finish,
-        Some(_) => Resumption::GoOn,
+        Some(_) => Resumption::Resume,
     }
 }
 
@@ -138,7 +137,6 @@ impl Chain {
         self.start.as_ref()?.objective.as_deref()
     }
 
-    /// A step that started.
     pub fn step(&self, number: u64) -> Option<&ChainStep> {
         self.steps.iter().find(|step| step.number == number)
     }
@@ -149,22 +147,21 @@ impl Chain {
 
     /// The first step that did not end well.
     pub fn first_open(&self) -> u64 {
-        let is_well = |number: &u64| self.step(*number).is_some_and(ChainStep::is_well);
-        1 + (1..=self.steps.len() as u64).take_while(is_well).count() as u64
+        let is_success = |number: &u64| self.step(*number).is_some_and(ChainStep::is_success);
+        1 + (1..=self.steps.len() as u64).take_while(is_success).count() as u64
     }
 
     /// The time of ended steps and of interrupted attempts.
     pub fn spent_ms(&self) -> u64 {
-        let spent = |step: &ChainStep| step.elapsed_ms.saturating_add(step.cut_off_ms);
+        let spent = |step: &ChainStep| step.elapsed_ms.saturating_add(step.interrupted_ms);
         self.steps.iter().fold(0, |sum, step| sum.saturating_add(spent(step)))
     }
 
     /// Without the interrupted attempt of the step that runs again.
     fn spent_before(&self, number: u64) -> u64 {
-        self.spent_ms().saturating_sub(self.step(number).map_or(0, |step| step.cut_off_ms))
+        self.spent_ms().saturating_sub(self.step(number).map_or(0, |step| step.interrupted_ms))
     }
 
-    /// The run that requested it.
     pub fn parent(&self) -> Option<&str> {
         self.start.as_ref()?.parent_id.as_deref()
     }
@@ -184,7 +181,7 @@ impl Chain {
 
     /// How long the current step ran: from the last record of the chain to the last record of its
     /// run, both as written.
-    pub fn cut_off_after_ms(&self, run_heard_of: &str) -> Option<u64> {
+    pub fn interrupted_after_ms(&self, run_heard_of: &str) -> Option<u64> {
         let millis = |text: &str| text.parse::<Timestamp>().ok().map(Timestamp::millis);
         let took = millis(run_heard_of)?.saturating_sub(millis(&self.times.1)?);
         Some(u64::try_from(took).unwrap_or_default())
@@ -195,10 +192,10 @@ impl Chain {
     }
 
     /// Failed steps are retried. Their time still counts: otherwise resuming would lift the limit.
-    fn taken_up(&mut self, cut_off_after_ms: u64) {
+    fn resumed(&mut self, interrupted_after_ms: u64) {
         self.outcome = None;
         if let Some(step) = self.steps.iter_mut().find(|step| step.stop_reason.is_none()) {
-            step.cut_off_ms = step.cut_off_ms.saturating_add(cut_off_after_ms);
+            step.interrupted_ms = step.interrupted_ms.saturating_add(interrupted_after_ms);
         }
         let is_failed =
             |step: &&mut ChainStep| !step.stop_reason.as_ref().is_none_or(Word::is_success);
@@ -256,14 +253,14 @@ impl Fold for Chain {
                     step.preset = ended.preset;
                     step.stop_reason = Some(ended.stop_reason);
                     let took = ended.elapsed_ms.unwrap_or_default();
-                    let took = took.saturating_add(std::mem::take(&mut step.cut_off_ms));
+                    let took = took.saturating_add(std::mem::take(&mut step.interrupted_ms));
                     step.elapsed_ms = step.elapsed_ms.saturating_add(took);
                     step.detail = ended.detail;
                     step.files = ended.files;
                 }
             }
             Event::ChainComplete(complete) => self.outcome = Some(complete.outcome),
-            Event::ChainResume(resume) => self.taken_up(resume.elapsed_ms.unwrap_or_default()),
+            Event::ChainResume(resume) => self.resumed(resume.elapsed_ms.unwrap_or_default()),
             _ => {}
         }
     }

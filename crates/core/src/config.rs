@@ -1,6 +1,6 @@
-//! The settings: what there is to set, where it is set, and what came of it.
+//! The settings: their keys, their sources and their values.
 //!
-//! [`Key`] is the table of everything that can be set. A [`Layer`] is one place where somebody sets
+//! [`Key`] is the table of everything that can be set. A [`Layer`] is one place that sets
 //! something: a file, a variable or a flag. [`Settings::resolve`] puts layers on top of each other and
 //! remembers for each value where it came from; what is wrong with a layer becomes a [`Problem`], with
 //! the text and the bytes that are meant. Nothing here opens a file: the runtime finds the layers, and
@@ -31,7 +31,6 @@ pub use value::Value;
 
 pub(crate) use value::{Refusal, read_text};
 
-/// The maximum size of a settings file in bytes.
 pub const LONGEST: usize = 1024 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -79,11 +79,9 @@ impl Kind {
     }
 }
 
-/// The state of one run of a coordinator, folded from records.
 pub trait Fold {
     const KIND: Kind;
 
-    /// The state before the first record.
     fn new(id: &str) -> Self;
 
     fn id(&self) -> &str;
@@ -99,15 +97,10 @@ pub trait Fold {
 words! {
     /// The status of a run: the same word in every view.
     Status {
-        /// A process executes it.
         Running = "running",
-        /// It reached its goal.
         Completed = "completed",
-        /// It reached a limit.
         Stopped = "stopped",
-        /// An agent or an item failed.
         Failed = "failed",
-        /// It was asked to stop.
         Interrupted = "interrupted",
         /// It has no end record, and no process executes it.
         Crashed = "crashed",
@@ -148,7 +141,6 @@ impl Status {
     }
 }
 
-/// The process that holds the lock of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
     Process(u32),

@@ -26,7 +26,7 @@ pub enum BadDuration {
     /// Not a whole number of milliseconds.
     #[error("'{}' is finer than a millisecond; write one like 30s, 1m30s, 500ms or 1.5h", shown(.0))]
     TooFine(String),
-    #[error("'{}' is too long; a hundred years (36500d) is the most", shown(.0))]
+    #[error("'{}' is too long: the limit is a hundred years (36500d)", shown(.0))]
     TooLong(String),
 }
 
@@ -42,7 +42,7 @@ pub fn parse(text: &str) -> Result<Duration, BadDuration> {
         if unit.is_empty() && number == text && is_number(number) {
             return Err(bad(BadDuration::NoUnit));
         }
-        // The search goes on where the last unit was found, which keeps the order.
+        // The search continues behind the last unit, which keeps the order.
         let known = units.find(|(name, _)| *name == unit).filter(|_| is_number(number));
         let (_, scale) = known.ok_or_else(|| bad(BadDuration::Syntax))?;
         let part = scaled(number, *scale).map_err(bad)?;
@@ -54,7 +54,6 @@ pub fn parse(text: &str) -> Result<Duration, BadDuration> {
         .ok_or_else(|| bad(BadDuration::TooLong))
 }
 
-/// Prints a duration as [`parse`] reads it, rounded down to milliseconds.
 pub fn print(duration: Duration) -> String {
     let mut millis = duration.as_millis();
     let mut text = String::new();
@@ -90,7 +89,6 @@ fn is_number(text: &str) -> bool {
 
 type Fault = fn(String) -> BadDuration;
 
-/// Multiplies a decimal number by a unit, exactly.
 fn scaled(number: &str, scale: u64) -> Result<u64, Fault> {
     let (too_fine, too_long): (Fault, Fault) = (BadDuration::TooFine, BadDuration::TooLong);
     let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
@@ -204,7 +202,7 @@ mod tests {
         insta::assert_snapshot!(message("so\non"), @r"'so\non' is not a duration; write one like 30s, 1m30s, 500ms or 1.5h");
         insta::assert_snapshot!(message("500"), @"'500' has no unit; write 500s for seconds or 500ms for milliseconds");
         insta::assert_snapshot!(message("1.5ms"), @"'1.5ms' is finer than a millisecond; write one like 30s, 1m30s, 500ms or 1.5h");
-        insta::assert_snapshot!(message("40000d"), @"'40000d' is too long; a hundred years (36500d) is the most");
+        insta::assert_snapshot!(message("40000d"), @"'40000d' is too long: the limit is a hundred years (36500d)");
         insta::assert_snapshot!(message(&"x".repeat(99)), @"'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…' is not a duration; write one like 30s, 1m30s, 500ms or 1.5h");
     }
 

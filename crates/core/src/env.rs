@@ -94,18 +94,15 @@ variables! {
     journal_file: Option<PathBuf> = "AUTOLOOP_JOURNAL_FILE",
     memory_file: Option<PathBuf> = "AUTOLOOP_MEMORY_FILE",
     bin: Option<PathBuf> = "AUTOLOOP_BIN",
-    /// The file with the prompt of this iteration.
     prompt_path: Option<PathBuf> = "AUTOLOOP_PROMPT_PATH",
     /// The prompt itself, if it is short enough for a variable.
     prompt: Option<String> = PROMPT,
-    /// The event that this iteration answers.
     recent_event: Option<String> = "AUTOLOOP_RECENT_EVENT",
     allowed_roles: Vec<String> = "AUTOLOOP_ALLOWED_ROLES",
     /// Empty means any.
     allowed_events: Vec<String> = "AUTOLOOP_ALLOWED_EVENTS",
     required_events: Vec<String> = "AUTOLOOP_REQUIRED_EVENTS",
     completion_event: Option<String> = "AUTOLOOP_COMPLETION_EVENT",
-    /// The text in the output that completes the run.
     completion_promise: Option<String> = "AUTOLOOP_COMPLETION_PROMISE",
     log_level: Option<String> = "AUTOLOOP_LOG_LEVEL",
     /// The kind of review that this process was started for.

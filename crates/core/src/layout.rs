@@ -40,9 +40,7 @@ macro_rules! directories {
 directories! {
     StateDir {
         journal = StateDir::JOURNAL,
-        /// The default memory of the project.
         memory = StateDir::MEMORY,
-        /// The program that agents call.
         tool = "autoloops",
         /// The plan of a loop. A run that has one needs no objective.
         plan = "plan.md",
@@ -52,7 +50,6 @@ directories! {
         put_aside = "put-aside",
     }
     RunDir {
-        /// Held by the process that executes the run.
         lock = "lock",
         flags = "flags",
         /// A copy of [`RunDir::flags`].
@@ -63,7 +60,6 @@ directories! {
         /// The run's own copy of the files of a preset. A metareview may edit them without affecting
         /// other runs, and a resumed run uses them again.
         loop_copy = "loop",
-        /// The reports of the earlier steps of a chain.
         handoff = "handoff.md",
         /// The list of empty files that were created for a reviewer.
         placeholders = "placeholders",
@@ -119,7 +115,6 @@ impl RunDir {
         self.join(format!("{turn}.prompt.md"))
     }
 
-    /// The standard output of an agent turn.
     pub fn stdout(&self, turn: &str) -> PathBuf {
         self.join(format!("{turn}.out"))
     }
@@ -130,7 +125,6 @@ impl RunDir {
 }
 
 impl WaveDir {
-    /// The directory of a branch, which is a run.
     pub fn branch(&self, id: &str) -> RunDir {
         RunDir(self.join(BRANCHES).join(id))
     }
@@ -149,7 +143,6 @@ pub(crate) fn run_path(kind: Kind, id: &str) -> String {
     id.map(|id| format!("{}/{id}", kind.dir())).unwrap_or_default()
 }
 
-/// The directory of a slot, relative to the state directory.
 pub(crate) fn slot_path(run: &str, iteration: &str, number: u64) -> String {
     match run_path(Kind::Slots, run) {
         run if run.is_empty() => run,
@@ -157,7 +150,6 @@ pub(crate) fn slot_path(run: &str, iteration: &str, number: u64) -> String {
     }
 }
 
-/// The directory of a branch, relative to the state directory.
 pub(crate) fn branch_path(wave: &str, number: u64) -> String {
     let wave = wave.parse::<RunId>();
     wave.map(|wave| format!("{WAVES}/{wave}/{BRANCHES}/branch-{number}")).unwrap_or_default()

@@ -25,9 +25,7 @@ use crate::wire_enum::words;
 
 pub use block::{Block, Counts, DEFAULT_BUDGET, longest};
 
-/// The maximum length of an entry's text in characters.
 pub const LONGEST_TEXT: usize = 16_000;
-/// The maximum length of a category or key in characters.
 pub const LONGEST_NAME: usize = 100;
 /// Larger numbers were not written by this program and are ignored for numbering.
 const LARGEST_NUMBER: u64 = 999_999_999_999;
@@ -58,7 +56,6 @@ pub enum Said {
 }
 
 words! {
-    /// The kinds of entries that can be live.
     #[derive(PartialOrd, Ord)]
     Kind {
         Preference = "preference",
@@ -99,9 +96,8 @@ pub struct Memory {
     bad: u64,
 }
 
-/// The state of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate<'a> {
+pub enum IdState<'a> {
     Live(&'a Entry),
     /// It was removed or replaced by a later note.
     Gone,
@@ -160,15 +156,14 @@ impl Memory {
         live
     }
 
-    pub fn fate(&self, id: &str) -> Fate<'_> {
+    pub fn id_state(&self, id: &str) -> IdState<'_> {
         match self.live().into_iter().find(|entry| entry.id == id) {
-            Some(entry) => Fate::Live(entry),
-            None if self.entries.iter().any(|entry| entry.id == id) => Fate::Gone,
-            None => Fate::Unknown,
+            Some(entry) => IdState::Live(entry),
+            None if self.entries.iter().any(|entry| entry.id == id) => IdState::Gone,
+            None => IdState::Unknown,
         }
     }
 
-    /// Live entries that contain all of these words, ignoring case, newest first.
     pub fn find(&self, words: &[String]) -> Vec<&Entry> {
         let words: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
         let holds = |entry: &&Entry| {
@@ -198,9 +193,9 @@ impl fmt::Display for Said {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadEntry {
-    #[error("there is nothing to remember in an empty text")]
+    #[error("the text is empty")]
     Empty,
-    #[error("the text has {0} characters; an entry has at most {LONGEST_TEXT}")]
+    #[error("the text has {0} characters: the limit is {LONGEST_TEXT}")]
     TooLong(usize),
     #[error("'{}' cannot be a {what}", name.escape_debug())]
     BadName { what: &'static str, name: String },
@@ -211,7 +206,7 @@ impl BadEntry {
         match self {
             BadEntry::Empty => None,
             BadEntry::TooLong(_) => {
-                Some("write it to a file of the project and remember where it is".to_owned())
+                Some("write it to a file of the project, and add the path of the file".to_owned())
             }
             BadEntry::BadName { what, .. } => {
                 Some(format!("a {what} is one line of 1 to {LONGEST_NAME} characters"))
@@ -257,7 +252,6 @@ fn checked_name(what: &'static str, name: &str) -> Result<String, BadEntry> {
     }
 }
 
-/// A line of a memory file, by any writer.
 #[derive(Serialize, Deserialize)]
 pub struct Line {
     id: String,
@@ -346,7 +340,6 @@ impl Places {
         Places { project, run }
     }
 
-    /// The files of a project and of one of its runs. An invalid run id has none.
     pub fn of_run(state_dir: &StateDir, run: &str) -> Places {
         let id = run.parse().ok();
         let run = id.map(|id| state_dir.run(coordinator::Kind::Loop, &id).memory());

@@ -11,14 +11,13 @@ const FILES_NAMED: usize = 20;
 
 words! {
     MergeOutcome {
-        /// There was no work.
         Nothing = "nothing",
         Merged = "merged",
         /// The same files were changed in the project.
         Conflict = "conflict",
         /// The project has uncommitted changes in the same files.
         Uncommitted = "uncommitted_changes",
-        /// A merge, rebase or the like is under way in the project.
+        /// A merge, rebase or the like is in progress in the project.
         Busy = "project_busy",
         /// A merge, rebase or the like is unfinished in the worktree.
         Unfinished = "unfinished",
@@ -27,7 +26,6 @@ words! {
         /// The work is in the files of the project and could not be committed apart from other
         /// changes.
         InPlace = "in_place",
-        /// The agent failed or timed out.
         NotTried = "not_tried",
         Failed = "failed",
     }
@@ -49,7 +47,6 @@ pub struct Merge {
     pub commit: String,
     /// The tree object that was merged, or that is on the branch; empty where there is none.
     pub tree: String,
-    /// The conflicting files.
     pub files: String,
     pub detail: String,
 }

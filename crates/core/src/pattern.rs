@@ -4,7 +4,6 @@ use std::fmt;
 
 use regex_lite::Regex;
 
-/// An event in a topology: a name, or `/…/`, a regular expression for the whole name.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     text: String,

@@ -45,7 +45,6 @@ impl Payload {
         self.pairs().find(|(name, _)| *name == key).map(|(_, value)| value)
     }
 
-    /// All pairs, in order, repeated keys included.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.pairs.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
@@ -104,7 +103,6 @@ fn key_of(piece: &str) -> Option<(Range<usize>, usize)> {
     Some((start..start + key.len(), before.len() + 1)).filter(|_| is_key(key))
 }
 
-/// The ranges between unescaped `;`.
 fn pieces(payload: &str) -> impl Iterator<Item = Range<usize>> {
     let mut start = Some(0);
     std::iter::from_fn(move || {

@@ -18,7 +18,6 @@ use backend::BackendKeys;
 pub use backend::{BackendPlan, BadRole};
 pub use slots::{PromptPath, SlotsPlan};
 
-/// The resolved settings of a loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     pub completion: Completion,
@@ -30,7 +29,7 @@ pub struct Plan {
     pub review: Option<ReviewPlan>,
     /// In characters; `None` is no limit.
     pub memory_budget: Option<usize>,
-    /// The instructions for every iteration, relative to the directory of the loop.
+    /// The instructions forevery iteration, relative to the directory of the loop.
     pub harness: Option<PathBuf>,
     pub files: Files,
     /// `None` if waves are disabled.
@@ -45,7 +44,6 @@ pub struct Plan {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Completion {
-    /// The event that completes a run.
     pub event: String,
     /// The text in an agent's output that completes a run.
     pub promise: Option<String>,
@@ -56,7 +54,6 @@ pub struct Completion {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PromptSource {
     Inline(String),
-    /// Relative to the directory of the loop.
     File(PathBuf),
     None,
 }
@@ -134,7 +131,6 @@ impl Plan {
         })
     }
 
-    /// The agent of a role.
     pub fn backend_for(&self, role: &Role) -> &BackendPlan {
         let own = self.role_backends.iter().find(|(id, _)| *id == role.id);
         own.map_or(&self.backend, |(_, backend)| backend)

@@ -19,19 +19,13 @@ use crate::topology::Route;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budgets {
     pub objective: usize,
-    /// The output of the earlier steps of a chain.
     pub handoff: usize,
     /// `harness.md` or `metareview.md`.
     pub instructions: usize,
-    /// The prompt of an acting role.
     pub role: usize,
-    /// One note of the harness, or the note about a refused event.
     pub note: usize,
-    /// An event, a role, a path.
     pub name: usize,
-    /// The output of all branches of a wave.
     pub branches: usize,
-    /// The output of all chains that ended before an iteration.
     pub chains: usize,
 }
 
@@ -69,7 +63,6 @@ pub struct LoopContext {
     pub budgets: Budgets,
 }
 
-/// The roles and the next route.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routing {
     pub recent_event: String,
@@ -86,7 +79,6 @@ pub struct RoleText {
     pub prompt: String,
 }
 
-/// The paths that an agent needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tools {
     /// The program as an agent types it: the path of the wrapper.

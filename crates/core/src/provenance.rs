@@ -31,7 +31,6 @@ impl RunKey {
         RunKey(*digest.0.finalize().as_bytes())
     }
 
-    /// Seals a record with its number, before it is written.
     pub fn seal(&self, number: u64, record: &mut Record) {
         record.seal = None;
         let mut line = Vec::new();
@@ -85,7 +84,6 @@ pub enum Seal {
     },
 }
 
-/// Which unsealed records are accepted as the harness's.
 #[derive(Clone, Debug)]
 pub enum Unsealed {
     /// Those with these [marks](Mark), each as often as noted, by a harness that did not seal.

@@ -29,7 +29,6 @@ pub const LONGEST_CLAIM: Duration = Duration::from_secs(30 * 86_400);
 /// The maximum length of the name of an owner or a task in bytes.
 pub const LONGEST_NAME: usize = 200;
 
-/// A task as it is shown to a worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Item {
     pub id: String,
@@ -43,7 +42,6 @@ pub struct Item {
     pub owner: Option<String>,
 }
 
-/// Which items a worker may take.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     pub but: BTreeSet<String>,
@@ -84,7 +82,6 @@ words! {
     }
 }
 
-/// An item held by an owner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     pub item: String,

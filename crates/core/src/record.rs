@@ -54,7 +54,6 @@ pub struct Record {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
-    /// Written by the harness.
     System(Object),
     /// Written on behalf of an agent.
     Agent {
@@ -65,7 +64,6 @@ pub enum Body {
 }
 
 impl Body {
-    /// The payload and the source of an agent's record.
     fn agent(&self) -> Option<(&str, &str)> {
         match self {
             Body::System(_) => None,

@@ -19,7 +19,6 @@ pub enum Contract {
     },
 }
 
-/// The result of a reviewer's turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
     pub failure: Option<String>,
@@ -48,7 +47,6 @@ words! {
 /// How often a review was repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round {
-    /// How often the work was revised before.
     pub revisions: u64,
     /// How often the contract was broken in this round, this time included.
     pub breaches: u64,
@@ -60,16 +58,12 @@ pub struct Round {
 pub enum Ruling {
     Proceed,
     Revise,
-    /// Ask the reviewer again.
     Repeat,
-    /// No revision is left.
     Stuck,
-    /// There is no verdict.
     Fail,
 }
 
 impl Contract {
-    /// The name in records.
     pub fn name(self) -> &'static str {
         match self {
             Contract::Metareview => "metareview",

@@ -6,7 +6,6 @@ use crate::pattern::Pattern;
 use crate::topic::{Topic, TopicClass};
 use crate::wave::{self, Parallel};
 
-/// What the harness does with an event that an agent emits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use]
 pub enum Admission {
@@ -90,7 +89,7 @@ impl fmt::Display for InvalidEvent {
                 write!(f, "; {}; allowed next events: {}", wave::OFF, joined(&self.allowed_events))
             }
             Refusal::Reserved => {
-                f.write_str("; topics like this are written by the harness alone; ")?;
+                f.write_str("; only the harness may write such topics; ")?;
                 // The list may name reserved topics; they are refused all the same.
                 let is_advice =
                     |event: &&String| Topic::new(event.as_str()).class() != TopicClass::Reserved;
@@ -186,15 +185,15 @@ mod tests {
         );
         insta::assert_snapshot!(
             invalid("loop.complete", &["builder"], &["review.ready", "build.blocked"], Reserved),
-            @"invalid event 'loop.complete'; topics like this are written by the harness alone; allowed next events: review.ready, build.blocked"
+            @"invalid event 'loop.complete'; only the harness may write such topics; allowed next events: review.ready, build.blocked"
         );
         insta::assert_snapshot!(
             invalid("loop.stop", &[], &["loop.stop", "review.ready"], Reserved),
-            @"invalid event 'loop.stop'; topics like this are written by the harness alone; allowed next events: review.ready"
+            @"invalid event 'loop.stop'; only the harness may write such topics; allowed next events: review.ready"
         );
         insta::assert_snapshot!(
             invalid("loop.complete", &[], &[], Reserved),
-            @"invalid event 'loop.complete'; topics like this are written by the harness alone; emit a topic of your own, like review.ready"
+            @"invalid event 'loop.complete'; only the harness may write such topics; emit a topic of your own, like review.ready"
         );
         insta::assert_snapshot!(
             invalid("it's\n\u{1b}[2J", &["a\u{202e}"], &["b\r"], NotAllowed),

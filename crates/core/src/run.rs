@@ -34,14 +34,12 @@ pub struct Run {
     pub id: String,
     /// `None` without a `loop.start`.
     pub start: Option<LoopStart>,
-    /// The first and the last timestamp, as written.
     pub times: (String, String),
     pub stage: Stage,
     /// How many iterations ended.
     pub done: u64,
     /// The last accepted event, or [`OPENING_EVENT`].
     pub recent_event: String,
-    /// The accepted events of ended iterations.
     pub seen: BTreeSet<String>,
     pub invalid_count: u64,
     pub last_rejected: Option<String>,
@@ -58,10 +56,8 @@ pub struct Run {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
-    /// There are no records.
     #[default]
     New,
-    /// No iteration is under way.
     Between,
     /// The iteration after the last ended one started and did not end.
     Iterating,
@@ -86,13 +82,9 @@ pub struct Turn {
     pub opening_backpressure: Option<EventInvalid>,
     /// Whether its agent replays another run.
     pub replayed: bool,
-    /// The events that were emitted and not withdrawn, in order.
     pub events: Vec<String>,
-    /// The requested waves.
     pub requests: Vec<Request>,
-    /// The requested chains.
     pub asked: Vec<SpawnRequest>,
-    /// The refused events, in order, up to [`REFUSALS_KEPT`].
     pub refusals: Vec<String>,
     /// Whether `emit` refused an event.
     pub refused: bool,
@@ -111,7 +103,6 @@ pub struct TurnExit {
 }
 
 impl Turn {
-    /// Whether the agent failed or timed out.
     pub fn has_failed(&self) -> bool {
         self.exit.as_ref().is_some_and(|exit| exit.failure.is_some())
     }
@@ -226,12 +217,12 @@ impl Run {
             return;
         }
         if topic == ChainSpawned::TOPIC {
-            return self.asked_for_a_chain(&record.payload().unwrap_or_default());
+            return self.add_chain_request(&record.payload().unwrap_or_default());
         }
         // Events of a review do not count, nor events while the run waits for a wave or a chain.
         let is_waiting = self.waves.open.is_some() || self.spawns.open.is_some();
-        let is_heard = self.stage != Stage::Reviewing && !is_waiting;
-        if TopicClass::of(&topic) != TopicClass::Agent || !is_heard {
+        let is_emitted = self.stage != Stage::Reviewing && !is_waiting;
+        if TopicClass::of(&topic) != TopicClass::Agent || !is_emitted {
             return;
         }
         topic.as_ref().clone_into(&mut self.recent_event);
@@ -247,7 +238,7 @@ impl Run {
     }
 
     /// Chains are decided between iterations; a request outside of a turn is bookkeeping.
-    fn asked_for_a_chain(&mut self, payload: &str) {
+    fn add_chain_request(&mut self, payload: &str) {
         match self.stage {
             Stage::Iterating => {
                 let asker = if self.turn.replayed { Asker::Replay } else { Asker::Agent };

@@ -18,7 +18,7 @@ pub struct RunId(String);
 const LONGEST: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{}' cannot be the id of a run", .0.escape_debug())]
+#[error("invalid run id '{}'", .0.escape_debug())]
 pub struct BadRunId(pub String);
 
 impl RunId {
@@ -321,7 +321,7 @@ mod tests {
         #[test]
         fn the_walk_finds_the_only_free_pair(random: u64, free in 0..PAIRS) {
             let free = pair(free);
-            // A walk that misses the pair ends at a numbered one instead of going on for ever.
+            // A walk that misses the pair ends at a numbered one instead of going on forever.
             let taken = |id: &str| id != free && id.split('-').count() == 2;
             let id = RunIdFormat::Human.make(&seed(random, 0, 0), &taken);
             prop_assert_eq!(id.as_str(), free);

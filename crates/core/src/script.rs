@@ -20,7 +20,6 @@ use serde::de::{Deserialize, Deserializer, Error, IgnoredAny};
 use crate::duration;
 use crate::toml_file::{Invalid, TomlFile};
 
-/// The turns of a scripted agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
@@ -38,7 +37,6 @@ struct Turn {
     actions: Vec<Action>,
 }
 
-/// An action of a scripted agent.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(try_from = "ActionTable")]
 pub enum Action {
@@ -65,22 +63,18 @@ pub enum Action {
     Exit(i32),
 }
 
-/// What selects a turn of the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cue<'a> {
     pub iteration: u64,
-    /// The suggested roles.
     pub roles: &'a [String],
     pub is_review: bool,
 }
 
 impl Script {
-    /// Parses a script; the error is its first mistake.
     pub fn parse(text: &str) -> Result<Script, Invalid> {
         TomlFile::parse(text)?.read(&[]).map(|(script, _)| script)
     }
 
-    /// The actions of the first turn whose conditions all hold.
     pub fn actions(&self, cue: Cue<'_>) -> &[Action] {
         let fits = |turn: &&Turn| {
             turn.iteration.is_none_or(|iteration| iteration == cue.iteration)

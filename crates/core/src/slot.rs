@@ -37,7 +37,6 @@ pub struct Slots {
     pub times: (String, String),
     /// In the order in which they started.
     pub slots: Vec<Slot>,
-    /// The ended iterations, in order.
     pub finished: Vec<FinishedIteration>,
     /// Whether an implementer or a fixer printed the stop marker.
     pub is_stopping: bool,
@@ -47,7 +46,6 @@ pub struct Slots {
     pub resumed_after: u64,
 }
 
-/// The state of one slot of one iteration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Slot {
     /// Counted from 1.
@@ -58,7 +56,6 @@ pub struct Slot {
     pub implement: Option<Implemented>,
     pub reviews: Vec<Reviewed>,
     pub fixes: Vec<Turn>,
-    /// The result of merging the work back, since the last review.
     pub merge: Option<SlotMerge>,
     /// How often the work had changed after its review when it was about to be merged.
     pub changed: u64,
@@ -110,7 +107,7 @@ impl Slots {
         match &self.finish {
             None => Status::Running,
             Some(finish) if finish.reason == End::Interrupted => Status::Interrupted,
-            Some(_) if Tally::of(self).is_well() => Status::Completed,
+            Some(_) if Tally::of(self).is_success() => Status::Completed,
             Some(_) => Status::Failed,
         }
     }
@@ -121,7 +118,6 @@ impl Slots {
         Kind::Slots.raised_limit(&reason.unwrap_or_default(), self.iteration(), 0)
     }
 
-    /// The last iteration that started; 0 before the first.
     pub fn iteration(&self) -> u64 {
         self.slots.iter().map(|slot| slot.iteration).max().unwrap_or_default()
     }
@@ -130,13 +126,12 @@ impl Slots {
         self.slots.iter().find(|slot| slot.is(iteration, number))
     }
 
-    /// The slots that started and did not end.
     pub fn open(&self) -> impl Iterator<Item = &Slot> {
         self.slots.iter().filter(|slot| slot.finish.is_none())
     }
 
     /// Applies an event of one slot. An ended slot does not change.
-    fn heard_of_slot(&mut self, iteration: u64, event: Event<'_>) {
+    fn apply_slot_event(&mut self, iteration: u64, event: Event<'_>) {
         let (number, stop_marker) = match &event {
             Event::SlotPhase(phase) => (phase.slot, None),
             Event::SlotImplement(end) => (end.slot, end.stop_marker),
@@ -203,7 +198,7 @@ impl Fold for Slots {
             }
             Event::SlotsIterationFinish(_) => self.finish_iteration(iteration),
             Event::SlotRunFinish(finish) => self.finish = Some(finish),
-            event => self.heard_of_slot(iteration, event),
+            event => self.apply_slot_event(iteration, event),
         }
     }
 }
@@ -213,7 +208,6 @@ impl Slot {
         self.iteration == iteration && self.start.slot == number
     }
 
-    /// Whether the harness claimed an item for it.
     pub fn has_item(&self) -> bool {
         !self.start.item_id.is_empty()
     }

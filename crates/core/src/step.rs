@@ -10,7 +10,6 @@ use crate::run::{Ending, Run, Stage};
 use crate::topology::{Route, Topology};
 use crate::wave::{self, WaveStep};
 
-/// The settings of a run that its decisions depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
     pub max_iterations: u64,
@@ -33,7 +32,6 @@ pub enum Step {
     },
     Iterate(Order),
     Wave(WaveStep),
-    /// Start or decide about a requested chain.
     Chain(SpawnStep),
     Complete(LoopComplete),
     Stop(LoopStop),
@@ -43,11 +41,8 @@ pub enum Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
     pub iteration: u64,
-    /// The event that routes it.
     pub recent_event: String,
-    /// The roles and the allowed events.
     pub route: Route,
-    /// The refusal that the prompt reports.
     pub backpressure: Option<EventInvalid>,
 }
 
@@ -57,7 +52,7 @@ pub fn next_step(run: &Run, rules: &Rules, topology: &Topology) -> Step {
         Stage::Ended(ending) => Step::Over(ending.clone()),
         // An interrupted iteration, or the review before it, is repeated.
         Stage::Iterating => Step::Iterate(order(run, topology)),
-        Stage::Between | Stage::Reviewing => match before_going_on(run, rules, topology) {
+        Stage::Between | Stage::Reviewing => match step_between(run, rules, topology) {
             Some(step) => step,
             None => match rules.review_due(run.done + 1) && run.reviewed_before != run.done + 1 {
                 true => Step::Review { before: run.done + 1 },
@@ -75,7 +70,7 @@ impl Rules {
 }
 
 /// The step before the next iteration, or in its place.
-fn before_going_on(run: &Run, rules: &Rules, topology: &Topology) -> Option<Step> {
+fn step_between(run: &Run, rules: &Rules, topology: &Topology) -> Option<Step> {
     let chain = || spawn::next(run).map(Step::Chain);
     let wave = || {
         let opening_event = &run.turn.opening_event;
@@ -90,7 +85,6 @@ fn before_going_on(run: &Run, rules: &Rules, topology: &Topology) -> Option<Step
     }
 }
 
-/// Whether the run ends after the last iteration.
 fn verdict(run: &Run, rules: &Rules) -> Option<Step> {
     // A failed backend ends the run, whatever its agent emitted before.
     if let Some(failure) = run.failure() {

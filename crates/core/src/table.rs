@@ -2,12 +2,10 @@
 
 use unicode_width::UnicodeWidthStr;
 
-/// The number of terminal columns of a text.
 pub fn width(text: &str) -> usize {
     text.width()
 }
 
-/// Appends spaces up to a width.
 pub fn padded(text: &str, to: usize) -> String {
     format!("{text}{}", " ".repeat(to.saturating_sub(width(text))))
 }

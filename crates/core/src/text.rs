@@ -131,13 +131,11 @@ pub const fn longest_fenced(length: usize) -> usize {
     2 * (length + 3) + "text".len() + 3 + length
 }
 
-/// A text without its middle.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shortened {
     /// The beginning; the whole text if nothing was left out.
     pub head: String,
     pub tail: String,
-    /// The number of characters left out.
     pub left_out: u64,
 }
 
@@ -161,7 +159,6 @@ impl Shortened {
         length(&self.head) + length(&self.tail)
     }
 
-    /// Shortens it further.
     #[must_use]
     pub fn shortened(&self, limit: usize) -> Self {
         if self.left_out == 0 {

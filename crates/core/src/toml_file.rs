@@ -13,11 +13,9 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 use crate::suggest::suggest;
 use crate::unenforced::is_unenforced;
 
-/// Why a file is invalid, with the position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Invalid {
-    /// The bytes that are wrong.
     pub span: Range<usize>,
     pub message: String,
 }

@@ -116,18 +116,17 @@ impl PartialEq<&str> for Topic {
     }
 }
 
-/// Why a text cannot be emitted as a topic.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadTopic {
     #[error("the topic is empty; a topic is a word like review.ready")]
     Empty,
     #[error(
-        "topic '{}' is {} bytes long and {LONGEST} is the most; a topic is a word like review.ready",
+        "topic '{}' has {} bytes: the limit is {LONGEST}; a topic is a word like review.ready",
         shown(.topic),
         .topic.len()
     )]
     TooLong { topic: String },
-    #[error("topic '{}' holds {fault}; a topic is a word like review.ready", shown(.topic))]
+    #[error("topic '{}' contains {fault}; a topic is a word like review.ready", shown(.topic))]
     Character { topic: String, fault: String },
 }
 
@@ -189,14 +188,14 @@ mod tests {
     #[test]
     fn says_what_is_wrong() {
         insta::assert_snapshot!(message(""), @"the topic is empty; a topic is a word like review.ready");
-        insta::assert_snapshot!(message("review ready"), @"topic 'review ready' holds whitespace (' '); a topic is a word like review.ready");
-        insta::assert_snapshot!(message("review.ready\n"), @r"topic 'review.ready\n' holds whitespace ('\n'); a topic is a word like review.ready");
-        insta::assert_snapshot!(message("a\u{2028}b"), @r"topic 'a\u{2028}b' holds whitespace ('\u{2028}'); a topic is a word like review.ready");
-        insta::assert_snapshot!(message("\u{1b}[31mred"), @r"topic '\u{1b}[31mred' holds the control character '\u{1b}'; a topic is a word like review.ready");
-        insta::assert_snapshot!(message("a\u{9b}b"), @r"topic 'a\u{9b}b' holds the control character '\u{9b}'; a topic is a word like review.ready");
-        insta::assert_snapshot!(message("loop\u{200b}.start"), @r"topic 'loop\u{200b}.start' holds the invisible character '\u{200b}'; a topic is a word like review.ready");
-        insta::assert_snapshot!(message("a,b"), @"topic 'a,b' holds a comma, and lists of events are separated by commas; a topic is a word like review.ready");
-        insta::assert_snapshot!(message(&"é".repeat(101)), @"topic 'éééééééééééééééééééééééééééééééééééééééééééééééééééééééééééé…' is 202 bytes long and 200 is the most; a topic is a word like review.ready");
+        insta::assert_snapshot!(message("review ready"), @"topic 'review ready' contains whitespace (' '); a topic is a word like review.ready");
+        insta::assert_snapshot!(message("review.ready\n"), @r"topic 'review.ready\n' contains whitespace ('\n'); a topic is a word like review.ready");
+        insta::assert_snapshot!(message("a\u{2028}b"), @r"topic 'a\u{2028}b' contains whitespace ('\u{2028}'); a topic is a word like review.ready");
+        insta::assert_snapshot!(message("\u{1b}[31mred"), @r"topic '\u{1b}[31mred' contains the control character '\u{1b}'; a topic is a word like review.ready");
+        insta::assert_snapshot!(message("a\u{9b}b"), @r"topic 'a\u{9b}b' contains the control character '\u{9b}'; a topic is a word like review.ready");
+        insta::assert_snapshot!(message("loop\u{200b}.start"), @r"topic 'loop\u{200b}.start' contains the invisible character '\u{200b}'; a topic is a word like review.ready");
+        insta::assert_snapshot!(message("a,b"), @"topic 'a,b' contains a comma, and lists of events are separated by commas; a topic is a word like review.ready");
+        insta::assert_snapshot!(message(&"é".repeat(101)), @"topic 'éééééééééééééééééééééééééééééééééééééééééééééééééééééééééééé…' has 202 bytes: the limit is 200; a topic is a word like review.ready");
     }
 
     #[test]

@@ -68,14 +68,12 @@ impl Role {
     }
 }
 
-/// The roles that an event hands over to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handoff {
     pub event: Pattern,
     pub roles: Vec<String>,
 }
 
-/// The suggested roles and their allowed events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Route {
     pub roles: Vec<String>,
@@ -87,7 +85,7 @@ impl Topology {
     /// The roles of every handoff of an event, in the order of the map; all roles if there is none. The
     /// events are those that any of these roles may emit, in the order of the roles.
     pub fn route(&self, recent_event: &str) -> Route {
-        // Branches that were joined are followed by whoever follows the event that they were about.
+        // A joined event without a handoff routes like the event that requested the wave.
         let recent_event = match recent_event.strip_suffix(JOINED) {
             Some(base) if !self.is_handled(recent_event) => base,
             _ => recent_event,

@@ -19,10 +19,8 @@ pub use message::LONGEST;
 use message::Message;
 
 words! {
-    /// What a reviewer decided about the work.
     Ruling {
         Pass = "pass",
-        /// The work has to be fixed.
         Drift = "drift",
     }
 }

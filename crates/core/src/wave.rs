@@ -7,7 +7,7 @@
 mod state;
 mod step;
 
-pub use state::{Branch, Outcome, Request, Told, Wave, Waves};
+pub use state::{Branch, JoinProgress, Outcome, Request, Wave, Waves};
 pub use step::{BranchOrder, Join, MergeOrder, WaveStep, next};
 
 use std::collections::BTreeSet;
@@ -15,14 +15,12 @@ use std::collections::BTreeSet;
 use crate::topic::{Topic, TopicClass};
 use crate::wire_enum::words;
 
-/// The suffix of topics that request a wave.
 pub const PARALLEL: &str = ".parallel";
 /// The base of a request that refers to no event.
 pub const EXPLORE: &str = "explore";
 /// The beginning of the reason where a wave needs worktrees and they are not available.
 pub const NO_WORKTREE: &str = "no_worktree";
 
-/// Whether waves may be requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Parallel {
     #[default]
@@ -57,19 +55,17 @@ impl Parallel {
     }
 }
 
-/// The event that the harness emits when all branches have ended.
 pub fn joined_topic(trigger: &str) -> String {
     format!("{trigger}.joined")
 }
 
-/// The refusal of a wave as the agent reads it.
 pub fn refused(topic: &str, reason: &str) -> String {
     let why = match reason {
-        "active_wave_exists" => "another wave was asked for in the same turn".to_owned(),
+        "active_wave_exists" => "another wave was requested in the same turn".to_owned(),
         DISABLED => OFF.to_owned(),
         reason if reason.starts_with(NO_WORKTREE) => {
             let why = reason[NO_WORKTREE.len()..].trim_start_matches([':', ' ']);
-            format!("branches cannot have working trees of their own: {why}")
+            format!("branches cannot have worktrees of their own: {why}")
         }
         reason => BadList::from_word(reason).map_or(reason, |bad| bad.message()).to_owned(),
     };
@@ -81,7 +77,6 @@ pub fn refused(topic: &str, reason: &str) -> String {
 const LONGEST: usize = 10_000;
 
 words! {
-    /// Why a text is no list of objectives.
     BadList {
         Empty = "empty_branch_list",
         NotAList = "invalid_branch_list",
@@ -94,7 +89,7 @@ words! {
 impl BadList {
     fn message(self) -> &'static str {
         match self {
-            BadList::Empty => "there is no objective in it",
+            BadList::Empty => "it contains no objective",
             BadList::NotAList => "a line does not begin with '- ', '* ' or a number and a dot",
             BadList::TooMany => "it has more items than parallel.max_branches allows",
             BadList::Repeated => "it has a duplicate objective",

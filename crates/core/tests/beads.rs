@@ -59,11 +59,11 @@ fn lists_come_bare_wrapped_and_alone() {
 
 #[test]
 fn an_answer_that_is_no_list_of_issues_is_an_error() {
-    insta::assert_snapshot!(wrong("Segmentation\u{7} fault"), @"it answered with something that is not JSON: Segmentation fault");
-    insta::assert_snapshot!(wrong("7"), @"it answered with JSON that contains no issues: 7");
-    insta::assert_snapshot!(wrong("null"), @"it answered with JSON that contains no issues: null");
-    insta::assert_snapshot!(wrong("[1, 2]"), @"it answered with JSON that contains no issues: [1, 2]");
-    insta::assert_snapshot!(wrong(r#"{"total": 3}"#), @r#"it answered with JSON that contains no issues: {"total": 3}"#);
+    insta::assert_snapshot!(wrong("Segmentation\u{7} fault"), @"its answer is not JSON: Segmentation fault");
+    insta::assert_snapshot!(wrong("7"), @"its answer contains no issues: 7");
+    insta::assert_snapshot!(wrong("null"), @"its answer contains no issues: null");
+    insta::assert_snapshot!(wrong("[1, 2]"), @"its answer contains no issues: [1, 2]");
+    insta::assert_snapshot!(wrong(r#"{"total": 3}"#), @r#"its answer contains no issues: {"total": 3}"#);
     insta::assert_snapshot!(wrong(r#"{"error": "no database", "hint": "bd init"}"#), @"it answered with an error: no database (bd init)");
     assert!(wrong(&"x".repeat(5_000_000)).len() < 1_000);
     assert!(wrong(&"[".repeat(1_000_000)).len() < 1_000);
@@ -124,7 +124,7 @@ fn errors_are_found_on_either_output_in_every_shape() {
         ("Warning: old\n{\"error\":\"taken\"}\nexit\n", "", "taken"),
         ("", "{\"level\":\"warn\",\"message\":\"slow\"}\n{\"error\":\"taken\"}\n", "taken"),
         ("usage: bd …", "exit status 1", "exit status 1"),
-        ("", " \n", "it said nothing"),
+        ("", " \n", "it printed nothing"),
     ] {
         assert_eq!(complaint(stdout, stderr), expected);
     }
@@ -140,7 +140,8 @@ fn a_missing_feature_differs_from_a_refusal() {
     ] {
         assert!(is_unknown_option(said), "{said}");
     }
-    for said in ["already claimed by w1", "no issue bd-9", "database is locked", "it said nothing"]
+    for said in
+        ["already claimed by w1", "no issue bd-9", "database is locked", "it printed nothing"]
     {
         assert!(!is_unknown_option(said), "{said}");
     }

@@ -257,7 +257,7 @@ fn judge(model: &Model) {
     if rules.iterations.is_none() {
         let taken: Vec<_> = slots.slots.iter().filter(|slot| slot.has_item()).collect();
         let distinct: BTreeSet<_> = taken.iter().map(|slot| &slot.start.item_id).collect();
-        assert_eq!(taken.len(), distinct.len(), "nothing is tried for ever");
+        assert_eq!(taken.len(), distinct.len(), "nothing is tried forever");
     }
 }
 

@@ -24,7 +24,7 @@ use autoloop_core::env::Env;
 use autoloop_core::memory::Places;
 use autoloop_core::plan::Plan;
 
-use crate::emit::{Emitter, Speaker};
+use crate::emit::{Caller, Emitter};
 use crate::harness::create_dirs;
 use crate::ipc::Handler;
 use crate::journal::{Durability, FileSettings};
@@ -49,13 +49,13 @@ fn durability(plan: &Plan) -> Durability {
 }
 
 /// Stores for a reviewer what its sandbox keeps it from writing.
-fn reviewer_handler(site: &Site<'_>, loaded: &Loaded, memory: Places, speaker: Speaker) -> Handler {
+fn reviewer_handler(site: &Site<'_>, loaded: &Loaded, memory: Places, caller: Caller) -> Handler {
     let settings = FileSettings { lock_timeout: loaded.plan.journal.lock_timeout };
     let memory = Tiers::at(memory, site.world, settings);
     Handler {
-        memory: memory.for_author(speaker.run.as_deref(), Some(&speaker.iteration)),
+        memory: memory.for_author(caller.run.as_deref(), Some(&caller.iteration)),
         emitter: Emitter {
-            speaker,
+            caller,
             journal: site.journal.handle(),
             durability: durability(&loaded.plan),
             clock: Arc::clone(&site.world.clock),

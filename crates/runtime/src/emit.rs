@@ -15,10 +15,8 @@ use crate::world::Clock;
 
 pub const LARGEST_PAYLOAD: u64 = 100 * 1024 * 1024;
 
-/// The emitter of an event, and what it may emit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Speaker {
-    /// The run; `None` means the latest in the journal.
+pub struct Caller {
     pub run: Option<String>,
     /// Empty outside of an iteration.
     pub iteration: String,
@@ -36,7 +34,7 @@ pub struct Event {
 }
 
 pub struct Emitter {
-    pub speaker: Speaker,
+    pub caller: Caller,
     pub journal: Arc<dyn Journal>,
     pub durability: Durability,
     pub clock: Arc<dyn Clock>,
@@ -46,7 +44,7 @@ impl Emitter {
     /// Appends an event that is admitted; of one that is not, appends the refusal and fails. Returns a message.
     pub fn emit(&self, event: Event) -> Result<String, Failure> {
         let Event { topic, payload, spooled } = event;
-        match admit(&topic, &self.speaker.route.events, &self.speaker.parallel) {
+        match admit(&topic, &self.caller.route.events, &self.caller.parallel) {
             Admission::Accepted | Admission::Coordination => {
                 let said = format!("emitted {topic}");
                 let record = self.heading()?.agent(topic, payload);
@@ -54,7 +52,7 @@ impl Emitter {
                 Ok(said)
             }
             // Only the harness writes `wave.invalid`, so the request itself is appended.
-            Admission::Refused(Refusal::WavesOff) if !self.speaker.iteration.is_empty() => {
+            Admission::Refused(Refusal::WavesOff) if !self.caller.iteration.is_empty() => {
                 let record = self.heading()?.agent(topic.clone(), payload);
                 self.append(NewRecord { record, spooled })?;
                 Err(Failure::refused(self.refusal_text(topic, Refusal::WavesOff)))
@@ -63,14 +61,13 @@ impl Emitter {
         }
     }
 
-    /// Appends the refusal. The failure lists the allowed events.
     fn refuse(&self, topic: Topic, refusal: Refusal) -> Failure {
-        let speaker = &self.speaker;
+        let caller = &self.caller;
         let invalid = EventInvalid {
-            recent_event: speaker.recent_event.clone(),
+            recent_event: caller.recent_event.clone(),
             emitted: topic.to_string(),
-            suggested_roles: speaker.route.roles.join(","),
-            allowed_events: speaker.route.events.join(","),
+            suggested_roles: caller.route.roles.join(","),
+            allowed_events: caller.route.events.join(","),
             reason: match refusal {
                 Refusal::Reserved => Some("reserved".to_owned()),
                 Refusal::WavesOff => Some(wave::DISABLED.to_owned()),
@@ -91,12 +88,12 @@ impl Emitter {
     }
 
     fn refusal_text(&self, topic: Topic, refusal: Refusal) -> String {
-        let speaker = &self.speaker;
+        let caller = &self.caller;
         InvalidEvent {
             emitted: topic,
-            recent_event: Topic::new(speaker.recent_event.as_str()),
-            suggested_roles: speaker.route.roles.clone(),
-            allowed_events: speaker.route.events.clone(),
+            recent_event: Topic::new(caller.recent_event.as_str()),
+            suggested_roles: caller.route.roles.clone(),
+            allowed_events: caller.route.events.clone(),
             refusal,
         }
         .to_string()
@@ -109,11 +106,11 @@ impl Emitter {
 
     /// Outside of a loop, an event belongs to the latest run.
     fn heading(&self) -> Result<Heading, Failure> {
-        let run = match &self.speaker.run {
+        let run = match &self.caller.run {
             Some(run) => run.clone(),
             None => self.journal.latest_run()?.0,
         };
-        let iteration = self.speaker.iteration.clone();
+        let iteration = self.caller.iteration.clone();
         Ok(Heading { run, iteration, now: self.clock.now() })
     }
 }

@@ -18,7 +18,7 @@ use crate::sandbox::SandboxError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum DriveError {
-    #[error("{} '{run}' is being driven by another process{}", chain_or_run(*.kind), holder.map(|pid| format!(" ({pid})")).unwrap_or_default())]
+    #[error("{} '{run}' is running in another process{}", chain_or_run(*.kind), holder.map(|pid| format!(" ({pid})")).unwrap_or_default())]
     Busy {
         kind: Kind,
         run: String,
@@ -45,13 +45,13 @@ pub enum DriveError {
     Sandbox(#[from] SandboxError),
     #[error("parallel.isolation = \"worktree\": {0}")]
     NoTrees(GitError),
-    #[error("slots cannot have working trees of their own: {0}")]
+    #[error("slots cannot have worktrees of their own: {0}")]
     NoWorktrees(String),
-    #[error("run '{run}' takes its items from {}, and the settings say {now}", .began.to_string().escape_debug())]
+    #[error("run '{run}' takes its items from {}, but the settings name {now}", .began.to_string().escape_debug())]
     OtherSource { run: String, began: Word<ItemSource>, now: ItemSource },
     #[error(transparent)]
     Git(#[from] GitError),
-    #[error("there is no room left on the disk that holds {}", .0.display())]
+    #[error("no space left on the disk that contains {}", .0.display())]
     NoRoom(PathBuf),
     #[error(transparent)]
     Queue(#[from] QueueError),
@@ -67,7 +67,7 @@ pub enum LaunchError {
     NotFound { path: PathBuf, source: io::Error },
     #[error("'{}' is neither a directory nor a preset", .name.escape_debug())]
     UnknownPreset { name: String, meant: Option<String> },
-    #[error("there is no loop in {0}: neither autoloops.toml nor topology.toml")]
+    #[error("no loop in {0}: neither autoloops.toml nor topology.toml")]
     NoLoop(String),
     #[error("{} exceeds the limits of a preset: 1000 files, 16 MB, 8 levels of directories", .0.display())]
     PresetTooLarge(PathBuf),
@@ -81,7 +81,7 @@ pub enum LaunchError {
     BadArgument { bad: BadArgument, setting: String },
     #[error("no objective for {0}")]
     NoObjective(String),
-    #[error("there is no chain '{}' in {}", .name.escape_debug(), .file.display())]
+    #[error("no chain '{}' in {}", .name.escape_debug(), .file.display())]
     UnknownChain { name: String, file: PathBuf, meant: Option<String> },
     #[error(transparent)]
     Steps(#[from] Fault),
@@ -90,7 +90,7 @@ pub enum LaunchError {
     #[error("this run cannot start chains")]
     ChainsOff,
     #[error(
-        "chain '{chain}' was begun with the steps {recorded}, and chains.toml now contains {now}"
+        "chain '{chain}' started with the steps {recorded}, but chains.toml now contains {now}"
     )]
     StepsChanged { chain: String, recorded: String, now: String },
     #[error("{source}")]
@@ -160,12 +160,11 @@ fn nothing(kind: Kind, latest: Option<&str>) -> String {
     }
 }
 
-/// Why a name means no run.
 #[derive(Debug, thiserror::Error)]
 pub enum LookupError {
-    #[error("no run has begun in {journal} yet")]
+    #[error("no run in {journal} yet")]
     Empty { journal: String },
-    #[error("there is no run '{name}' in {journal}")]
+    #[error("no run '{name}' in {journal}")]
     Unknown {
         name: String,
         journal: String,
@@ -173,11 +172,7 @@ pub enum LookupError {
         meant: Option<String>,
     },
     #[error("{} runs begin with '{name}'", .ids.len())]
-    Ambiguous {
-        name: String,
-        /// The runs, the latest first.
-        ids: Vec<String>,
-    },
+    Ambiguous { name: String, ids: Vec<String> },
     #[error(transparent)]
     Read(#[from] ReadError),
 }

@@ -47,7 +47,6 @@ impl Failure {
     }
 }
 
-/// An error and its causes in one line.
 fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -66,17 +65,21 @@ impl From<AppendError> for Failure {
     fn from(error: AppendError) -> Self {
         let failure = Failure::failed(format!("not stored: {}", with_causes(&error)));
         match error {
-            AppendError::Full { .. } => failure.hint("make room and try again: what was there before is intact"),
+            AppendError::Full { .. } => {
+                failure.hint("free some space and try again: existing records are intact")
+            }
             AppendError::Locked { holder: Some(pid), .. } => {
-                failure.hint(format!("see what process {pid} is doing; if it is stopped, let it go on or end it"))
+                failure.hint(format!("check process {pid}: if it is stopped, continue or end it"))
             }
             AppendError::Locked { holder: None, .. } => {
                 failure.hint("`lsof` on the journal shows who has it open")
             }
             AppendError::NotDurable { .. } => failure
-                .hint("the disk may be failing: look at the system's log before anything else is written there"),
+                .hint("check the system log before you write to the disk again: it may be failing"),
             AppendError::Unsuitable { why, .. } => hint_about(failure, why),
-            AppendError::Conflict { .. } | AppendError::Spool { .. } | AppendError::Io { .. } => failure,
+            AppendError::Conflict { .. } | AppendError::Spool { .. } | AppendError::Io { .. } => {
+                failure
+            }
         }
     }
 }
@@ -94,7 +97,7 @@ impl From<ReadError> for Failure {
 fn hint_about(failure: Failure, why: Unsuitable) -> Failure {
     match why {
         Unsuitable::HardLinks(_) => failure.hint("`find -samefile` shows the other names; remove them, or move the journal away and back by copying"),
-        Unsuitable::Hole { at, .. } => failure.hint(format!("`truncate -s {at} FILE` removes them, and what was written after them")),
+        Unsuitable::Hole { at, .. } => failure.hint(format!("`truncate -s {at} FILE` removes them and everything after them")),
         Unsuitable::Directory | Unsuitable::Symlink | Unsuitable::Special => {
             failure.hint("move it away, or name another journal in AUTOLOOP_JOURNAL_FILE")
         }

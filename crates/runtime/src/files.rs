@@ -28,7 +28,6 @@ use crate::world::{Access, Disk, DiskFile, FileKind};
 pub(crate) const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// How much is read at once.
 const BLOCK: u64 = 64 * 1024;
 
 /// Whether the last component of a path may be a symbolic link.
@@ -235,7 +234,6 @@ pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
     fs::remove_dir(path)
 }
 
-/// The names in a directory.
 pub(crate) fn names_in(dir: impl AsFd) -> io::Result<Vec<OsString>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(dir)? {

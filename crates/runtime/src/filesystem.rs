@@ -12,9 +12,7 @@ use rustix::fs::{Access, access};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Volume {
     pub system: FileSystem,
-    /// How many bytes we could write there.
     pub free: u64,
-    /// Whether we may make files there.
     pub is_writable: bool,
     /// The user it belongs to, if that is not us.
     pub other_owner: Option<u32>,

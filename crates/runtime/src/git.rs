@@ -40,15 +40,12 @@ use private::Pinned;
 /// The first version that merges without touching files.
 const OLDEST: (u32, u32) = (2, 38);
 
-/// A repository, seen from one of its worktrees.
 #[derive(Clone)]
 pub struct Repository {
     git: Git,
     top: PathBuf,
-    /// The git directory that all worktrees share.
     common: PathBuf,
     prefix: PathBuf,
-    /// The git directory of this worktree.
     git_dir: PathBuf,
     pinned: Pinned,
 }
@@ -95,12 +92,10 @@ impl Repository {
         }
     }
 
-    /// The top of the worktree that the directory is in.
     pub fn top(&self) -> &Path {
         &self.top
     }
 
-    /// The git directory that all worktrees share.
     pub fn common(&self) -> &Path {
         &self.common
     }
@@ -110,12 +105,10 @@ impl Repository {
         &self.prefix
     }
 
-    /// The commit that is checked out, from which work begins.
     pub fn base(&self) -> Result<String, GitError> {
         self.git.commit("HEAD")?.ok_or_else(|| GitError::Unborn(self.top.clone()))
     }
 
-    /// The last commit of a branch, if the branch exists.
     pub fn tip(&self, branch: &str) -> Result<Option<String>, GitError> {
         self.git.commit(&reference(branch))
     }

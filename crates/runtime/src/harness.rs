@@ -43,7 +43,6 @@ pub struct Foreign {
     pub forged: Vec<String>,
 }
 
-/// Whether a run begins or is resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
     Begin,
@@ -90,7 +89,6 @@ impl<'a, F: Fold> Harness<'a, F> {
         Ok(())
     }
 
-    /// Appends records of one step, whatever other processes wrote meanwhile.
     pub(crate) fn record(
         &mut self,
         iteration: impl ToString,

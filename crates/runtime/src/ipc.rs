@@ -10,7 +10,7 @@
 //! bounded, so are time and memory for each, and further clients wait in the queue of the socket. Large
 //! payloads are copied to a file without a name, one at a time. They are not read from a descriptor that a
 //! client passes, because the harness would read it with the journal locked, and a client could make that
-//! last for ever.
+//! last forever.
 //!
 //! Sockets and threads are used directly, beside the seams of the [world](crate::world): a server is only
 //! opened for processes in a sandbox of the kernel, and nothing of that is simulated.
@@ -38,9 +38,7 @@ pub use session::Handler;
 /// How long a client is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Until its next bytes.
     pub idle: Duration,
-    /// Until its whole request.
     pub total: Duration,
 }
 
@@ -61,7 +59,6 @@ impl Ticket {
         Ticket(bits.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// As text, for `AUTOLOOP_TICKET`.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -53,16 +53,13 @@ pub trait Journal: Send + Sync {
     /// behind the last line visited.
     fn read(&self, from: Position, visit: &mut Visit<'_>) -> Result<Position, ReadError>;
 
-    /// The position behind the last complete line.
     fn head(&self) -> Result<Position, ReadError>;
 
-    /// Returns the head as soon as it lies behind `after`, or when the time is up.
+    /// Returns the head as soon as it lies behind `after`, or after the timeout.
     fn wait(&self, after: Position, timeout: Duration) -> Result<Position, ReadError>;
 
-    /// Where it is, for messages.
     fn path(&self) -> &Path;
 
-    /// Another handle of the same journal, for another thread.
     fn handle(&self) -> Arc<dyn Journal>;
 
     /// The file, for what only a file can do: find the latest run from the end, keep views in sidecars, show
@@ -122,7 +119,6 @@ pub type Visit<'a> = dyn FnMut(&Line<'_>) -> ControlFlow<()> + 'a;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Append {
-    /// Append only if the journal ends at this position; [`AppendError::Conflict`] otherwise.
     pub expect: Option<Position>,
     pub durability: Durability,
 }
@@ -154,7 +150,6 @@ impl From<Record> for NewRecord {
 /// U+FFFD.
 #[derive(Clone)]
 pub struct Spooled {
-    /// Where it comes from, for messages.
     pub path: PathBuf,
     pub text: Arc<dyn crate::world::DiskFile>,
 }

@@ -33,7 +33,7 @@ pub fn prepare(dir: &Path, project: &Path) -> io::Result<()> {
 ///
 /// A state directory that contains the project is left as it is: the project would be ignored with it.
 pub fn protect(dir: &Path, project: &Path) -> io::Result<()> {
-    // What a link leads to is not ours. Whoever opens the journal says so.
+    // The target of a link is not ours. Opening the journal reports it.
     let Ok(found) = fs::symlink_metadata(dir) else { return Ok(()) };
     // Most often nothing is left to do, and every event of an agent comes this way.
     let is_done = found.mode() & 0o077 == 0 && has_list(dir);
@@ -54,7 +54,6 @@ fn contains(dir: &Path, project: &Path) -> bool {
     }
 }
 
-/// Whether there is a list. An empty one was left by a power cut.
 fn has_list(dir: &Path) -> bool {
     fs::symlink_metadata(dir.join(LIST)).is_ok_and(|list| !list.is_file() || list.len() > 0)
 }

@@ -46,7 +46,6 @@ impl MemoryFile {
         self.file.path()
     }
 
-    /// All entries; none where there is no file.
     pub fn read(&self) -> Result<Memory, ReadError> {
         self.check_length()?;
         let mut memory = Memory::default();
@@ -107,7 +106,6 @@ impl MemoryFile {
         Ok(entry)
     }
 
-    /// The bytes after the last complete line.
     fn torn(&self) -> Result<Vec<u8>, ReadError> {
         let mut torn = Vec::new();
         if let Some(fragment) = self.file.fragment()? {

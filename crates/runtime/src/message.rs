@@ -8,7 +8,6 @@ use std::io::{self, Read, Write};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Encodes a message with its length before it.
 pub(crate) fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut bytes = postcard::to_extend(message, vec![0; 4]).map_err(io::Error::other)?;
     let length = u32::try_from(bytes.len() - 4).map_err(|_| {

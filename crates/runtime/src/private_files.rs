@@ -18,12 +18,9 @@ use rustix::fs::{Mode, OFlags};
 const DIRECTORY: u32 = 0o700;
 const BITS: u32 = 0o777;
 
-/// What the owner may do to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// Read and write it.
     Data,
-    /// Execute it as well.
     Program,
 }
 

@@ -11,7 +11,6 @@ use memchr::memmem;
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-/// One line of `/proc/<pid>/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) pid: Pid,
@@ -62,7 +61,6 @@ fn parse(pid: Pid, stat: &[u8]) -> Option<Seen> {
     Some(Seen { pid, parent, group, is_dead, started })
 }
 
-/// The children of a process, also zombies.
 pub(crate) fn children(of: Pid) -> Vec<Seen> {
     let of = of.as_raw_nonzero().get();
     all().filter_map(look).filter(|seen| seen.parent == of).collect()

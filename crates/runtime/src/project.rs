@@ -43,7 +43,6 @@ pub struct Project {
     pub settings_files: Option<SettingsFiles>,
 }
 
-/// The files of a loop as they were when they were read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loaded {
     pub settings: Settings,
@@ -80,7 +79,7 @@ impl Loaded {
 
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    #[error("there is no directory {}", .0.display())]
+    #[error("no such directory: {}", .0.display())]
     NoDirectory(PathBuf),
     #[error("cannot read {}: {why}", .path.display())]
     Unreadable {
@@ -89,10 +88,10 @@ pub enum LoadError {
         why: Unreadable,
     },
     /// `what` is the key or the variable that names the file.
-    #[error("{what} names {}, and there is no such file", .path.display())]
+    #[error("{what} names a missing file: {}", .path.display())]
     Missing { what: String, path: PathBuf },
     /// The name would lead out of the directory of overrides.
-    #[error("'{}' cannot be the name of a preset; it is part of the path of a file", .0.escape_debug())]
+    #[error("invalid preset name '{}': it must be usable in the path of a file", .0.escape_debug())]
     BadPreset(String),
     #[error("{name} is not valid UTF-8 (it reads '{}')", .value.to_string_lossy().escape_debug())]
     BadVariable { name: &'static str, value: OsString },

@@ -38,7 +38,6 @@ pub trait Queue: Send + Sync {
     /// was killed, and requests of its dead process are refused.
     fn claim(&self, id: &str, actor: &str) -> Result<Claimed, QueueError>;
 
-    /// Extends a claim. Fails if the claim was lost.
     fn renew(&self, claim: &Claim) -> Result<Claim, QueueError>;
 
     fn release(&self, claim: &Claim, reason: &str) -> Result<(), QueueError>;
@@ -61,7 +60,6 @@ pub trait Queue: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claimed {
     pub item: Item,
-    /// Proves the claim to the queue.
     pub claim: Claim,
 }
 
@@ -75,7 +73,7 @@ pub enum QueueError {
     Read(#[from] ReadError),
     /// Other writers were faster each time.
     #[error(
-        "the journal grew each of the {attempts} times that the queue was to be changed in {}",
+        "other processes appended to the journal during all {attempts} attempts to change the queue, in {}",
         duration::print(*.waited)
     )]
     Busy { attempts: u64, waited: Duration },
@@ -103,9 +101,7 @@ impl From<QueueError> for Failure {
             QueueError::Refused(refusal) => of_refusal(&refusal),
             QueueError::Append(error) => error.into(),
             QueueError::Read(error) => error.into(),
-            QueueError::Busy { .. } => {
-                Failure::failed(error.to_string()).hint("try again when less is written")
-            }
+            QueueError::Busy { .. } => Failure::failed(error.to_string()).hint("try again later"),
             QueueError::Beads(error) => error.into(),
         }
     }
@@ -114,36 +110,36 @@ impl From<QueueError> for Failure {
 fn of_refusal(refusal: &Refusal) -> Failure {
     let message = refusal.to_string();
     if let Refusal::Unknown { .. } = refusal {
-        return Failure::failed(message).hint("`autoloop tasks list --all` names every task");
+        return Failure::failed(message).hint("list all tasks with `autoloop tasks list --all`");
     }
     let complaint = match refusal.is_mistake() {
         true => Failure::usage(message),
         false => Failure::refused(message),
     };
     match refusal {
-        Refusal::Held { id, .. } => complaint.hint(format!(
-            "wait for it, or take it away with `autoloop tasks release {id} --force`"
-        )),
+        Refusal::Held { id, .. } => complaint
+            .hint(format!("wait for it, or release it with `autoloop tasks release {id} --force`")),
         Refusal::Closed { id } => {
-            complaint.hint(format!("`autoloop tasks reopen {id}` opens it again"))
+            complaint.hint(format!("reopen it with `autoloop tasks reopen {id}`"))
         }
         Refusal::Cycle { path, .. } => match path.as_slice() {
-            [first, second, ..] => complaint.hint(format!(
-                "`autoloop tasks dep rm {first} {second}` lets {first} not wait for {second} any more"
-            )),
+            [first, second, ..] => complaint
+                .hint(format!("remove a dependency with `autoloop tasks dep rm {first} {second}`")),
             _ => complaint,
         },
         Refusal::Blocked { id, .. } | Refusal::After { id, .. } | Refusal::NotAfter { id, .. } => {
-            complaint.hint(format!("`autoloop tasks dep list {id}` shows what it waits for"))
+            complaint.hint(format!("list its dependencies with `autoloop tasks dep list {id}`"))
         }
         Refusal::NotClaimed { id } | Refusal::NotClosed { id } => {
-            complaint.hint(format!("`autoloop tasks show {id}` tells how it stands"))
+            complaint.hint(format!("show it with `autoloop tasks show {id}`"))
         }
-        Refusal::Itself { .. } => complaint.hint("name the task that it is to wait for"),
-        Refusal::Endless { .. } => complaint.hint("claim it again before that time is over"),
-        Refusal::BadOwner { .. } => complaint.hint("name somebody with --as"),
+        Refusal::Itself { .. } => complaint.hint("name a task that it depends on"),
+        Refusal::Endless { .. } => {
+            complaint.hint("claim it for less, and claim it again to extend the time")
+        }
+        Refusal::BadOwner { .. } => complaint.hint("name an owner with --as"),
         Refusal::TooLong { .. } => {
-            complaint.hint("put it into a file of the project, and name the file")
+            complaint.hint("write it to a file of the project, and name the file")
         }
         _ => complaint,
     }

@@ -8,7 +8,8 @@ mod violations;
 
 pub(crate) use concurrent::ConcurrentRuns;
 pub(crate) use sandbox::{
-    Confined, Neighbours, ReviewSandbox, ReviewSite, Subject, seen_from, sweep, sweep_placeholders,
+    Confined, OtherWriters, ReviewSandbox, ReviewSite, Subject, seen_from, sweep,
+    sweep_placeholders,
 };
 pub(crate) use violations::Violations;
 
@@ -39,7 +40,7 @@ pub(crate) fn evidence(
 /// The end of a review that could not be confined, and so was not started.
 pub(crate) fn not_started(error: &io::Error) -> Ended {
     let message = format!("review skipped: the sandbox could not be set up: {error}");
-    Ended::unbegun(Finished::new(Ending::NeverStarted(NeverStarted {
+    Ended::not_started(Finished::new(Ending::NeverStarted(NeverStarted {
         errno: error.raw_os_error().unwrap_or_default(),
         message,
         obstacle: Obstacle::Surroundings,

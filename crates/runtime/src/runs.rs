@@ -27,7 +27,6 @@ use crate::world::{Access, Disk, World};
 
 const LOCKS: &str = "/proc/locks";
 
-/// The runs of a project, as commands show and look them up.
 pub struct RunList {
     pub runs: Runs,
     /// How far the journal was read.
@@ -46,7 +45,6 @@ fn lookup_error(miss: Miss, name: &str, journal: &Path) -> LookupError {
     }
 }
 
-/// Finds a run by its id, by the beginning of it, or as `latest`.
 pub fn find(journal: &dyn Journal, name: &str) -> Result<SomeRun, LookupError> {
     let runs = journal.fold::<Runs>()?.view;
     let run = runs.find(name).cloned();
@@ -69,7 +67,6 @@ impl RunList {
         })
     }
 
-    /// Finds a run by its id, by the beginning of it, or as `latest`.
     pub fn find(&self, name: &str) -> Result<&SomeRun, LookupError> {
         self.runs.find(name).map_err(|miss| lookup_error(miss, name, &self.journal))
     }
@@ -80,7 +77,6 @@ impl RunList {
         name.map_or_else(|| self.current().ok_or_else(empty), |name| self.find(name))
     }
 
-    /// The directory of a run; `None` where its name is not a valid id.
     pub fn dir(&self, run: &SomeRun) -> Option<RunDir> {
         run_dir(&self.state_dir, run.kind().unwrap_or(Kind::Loop), run.id()).ok()
     }
@@ -237,7 +233,7 @@ fn latest_loop(site: &Site<'_>) -> Result<Latest, DriveError> {
     let chains = chains(site.journal)?;
     let is_left_to_chain = |run: &str| {
         let mut of = chains.iter().filter_map(|chain| Some((chain, chain.step_of(run)?)));
-        of.any(|(chain, step)| chain.parent().is_some() || step.is_well())
+        of.any(|(chain, step)| chain.parent().is_some() || step.is_success())
     };
     let mut runs: Vec<RecordedRun<Run>> =
         recorded(site.journal, |run| proof(site, Kind::Loop, run))?;

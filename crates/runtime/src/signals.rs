@@ -13,9 +13,9 @@ use signal_hook::low_level::emulate_default_handler;
 
 use crate::process::Interrupts;
 
-/// So many requests are heard. The next one ends the program where it stands: somebody who asks a
-/// third time has seen that it does not listen. Shims notice, and clean up.
-const HEARD: usize = 2;
+/// The maximum number of requests that are handled. The next one ends the process at once; shims
+/// notice that, and clean up.
+const MOST_REQUESTS: usize = 2;
 
 /// Signals are sent to the process, so there is one answer for all of it.
 static REQUESTED: AtomicBool = AtomicBool::new(false);
@@ -36,7 +36,7 @@ pub fn listen(interrupts: &Interrupts) -> io::Result<()> {
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for signal in signals.forever() {
             REQUESTED.store(true, Ordering::Relaxed);
-            if interrupts.count() >= HEARD {
+            if interrupts.count() >= MOST_REQUESTS {
                 // The default is to end by the signal; should it be ignored, so is it here.
                 let _ = emulate_default_handler(signal);
             }

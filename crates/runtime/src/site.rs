@@ -74,13 +74,11 @@ pub enum Progress<'a> {
         roles: &'a [String],
         event: &'a str,
     },
-    /// An iteration ended; the run as it is now.
     Iterated(&'a Run),
     Review {
         /// The iteration that follows it.
         before: u64,
     },
-    /// Branches of a wave begin.
     Wave {
         id: &'a str,
         branches: usize,

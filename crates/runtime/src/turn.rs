@@ -6,9 +6,9 @@
 mod command;
 mod failure;
 mod output;
-mod patience;
 mod prompt_delivery;
 mod report;
+mod retry;
 mod signals;
 
 use std::ffi::OsString;
@@ -24,9 +24,9 @@ pub use command::{PLAY_SCRIPT, REPLAY};
 pub(crate) use failure::failure;
 pub(crate) use report::{LINE, millis, notes, recorded, said, said_last, usage};
 
-use patience::Patience;
-pub(crate) use patience::{Waiting, client_error};
 use prompt_delivery::{Delivery, LONGEST_ARGUMENT};
+use retry::Retry;
+pub(crate) use retry::{Waiting, client_error};
 
 use crate::error::DriveError;
 use crate::git::LOCATING_VARIABLES;
@@ -55,10 +55,12 @@ pub(crate) struct Turn<'t> {
 /// Where an agent works.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place<'t> {
-    /// In the project itself.
     Project(&'t Path),
     /// In its own worktree. Files that the settings name are those of the project.
-    Worktree { dir: &'t Path, project: &'t Path },
+    Worktree {
+        dir: &'t Path,
+        project: &'t Path,
+    },
 }
 
 /// A turn that is ready to be run.
@@ -69,14 +71,13 @@ pub(crate) struct Launch {
     backend: BackendPlan,
 }
 
-/// How a turn ended.
 pub(crate) struct Ended {
     pub(crate) finished: Finished,
     spool: Option<Spool>,
 }
 
 impl Ended {
-    pub(crate) fn unbegun(finished: Finished) -> Self {
+    pub(crate) fn not_started(finished: Finished) -> Self {
         Ended { finished, spool: None }
     }
 
@@ -139,12 +140,12 @@ impl Launch {
     ) -> Result<Ended, DriveError> {
         let Launch { job, backend, .. } = self;
         let (world, spool) = (site.world, job.spool.clone());
-        let patience = Patience { breakers: &site.breakers, backend: &backend, world, interrupts };
+        let retry = Retry { breakers: &site.breakers, backend: &backend, world, interrupts };
         let turn = || {
             let finished = process::run(job.clone(), world, interrupts);
             signals::attributed(finished, interrupts, &*world.clock)
         };
-        let finished = patience.run(turn, |waiting| {
+        let finished = retry.run(turn, |waiting| {
             site.note(&waiting.to_string());
             report(&waiting)
         })?;

@@ -1,4 +1,4 @@
-//! Where a program is that somebody names, found as it is found when it is started.
+//! Finds the file of a program as the system finds it when it starts the program.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

@@ -57,7 +57,6 @@ pub trait Clock: Send + Sync {
 
 /// Randomness: run ids, tickets, jitter.
 pub trait Entropy: Send + Sync {
-    /// Fills the whole slice.
     fn fill(&self, bytes: &mut [u8]);
 
     fn number(&self) -> u64 {
@@ -104,7 +103,6 @@ pub trait Disk: Send + Sync {
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>>;
     /// The status of a name, which is not followed.
     fn stat(&self, path: &Path) -> io::Result<FileStat>;
-    /// Creates one directory, for its owner only.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
@@ -119,7 +117,6 @@ pub trait DiskFile: Send + Sync {
     fn stat(&self) -> io::Result<FileStat>;
     /// Takes the exclusive advisory lock; `false` when another open file has it.
     fn try_lock(&self) -> io::Result<bool>;
-    /// Releases the lock. Dropping the file does so too.
     fn unlock(&self) -> io::Result<()>;
     /// The live process that holds the lock, where the system can tell.
     fn lock_holder(&self) -> Option<u32>;
@@ -160,11 +157,10 @@ pub trait DiskFile: Send + Sync {
 
 /// A watch on one file, started before the file is read, so that no change is missed.
 pub trait Watch {
-    /// Returns when the file may have changed since the last call, or when the time is up.
+    /// Returns when the file may have changed since the last call, or after the timeout.
     fn changed(&mut self, timeout: Duration) -> io::Result<()>;
 }
 
-/// The status of a name or an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileStat {
     pub device: u64,

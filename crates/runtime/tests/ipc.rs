@@ -58,7 +58,7 @@ fn the_harness_decides_by_its_own_route() {
     );
     insta::assert_snapshot!(
         told(&harness.emit("loop.complete", "").unwrap_err()),
-        @"Refused: invalid event 'loop.complete'; topics like this are written by the harness alone; allowed next events: __metareview_disabled__"
+        @"Refused: invalid event 'loop.complete'; only the harness may write such topics; allowed next events: __metareview_disabled__"
     );
     // Our own client would not send it; the harness checks it too.
     assert_eq!(harness.emit("two words", "").unwrap_err().kind, FailureKind::Usage);
@@ -82,11 +82,11 @@ fn memory_is_changed_as_the_author_that_the_harness_knows() {
     assert_eq!(client.change(&remove), Ok("removed mem-2 from project memory".into()));
     insta::assert_snapshot!(told(&client.change(&remove).unwrap_err()), @r"
     Failed: 'mem-2' was removed from project memory already
-    hint: `autoloop memory list` shows what there is
+    hint: list all entries with `autoloop memory list`
     ");
     insta::assert_snapshot!(
         told(&client.change(&learning(" ")).unwrap_err()),
-        @"Usage: there is nothing to remember in an empty text"
+        @"Usage: the text is empty"
     );
     let run = fs::read_to_string(harness.state.join("runs/r/memory.jsonl")).unwrap();
     assert!(run.contains("\"r#3\""), "{run}");
@@ -103,12 +103,12 @@ fn no_request_without_the_ticket_is_accepted() {
         told(&emitted.unwrap_err())
     };
     insta::assert_snapshot!(with(&"0".repeat(32)), @r"
-    Refused: not stored: what AUTOLOOP_TICKET holds is not the ticket for this harness
-    hint: leave AUTOLOOP_DOOR and AUTOLOOP_TICKET as they were when you were started
+    Refused: not stored: AUTOLOOP_TICKET is not the ticket of this harness
+    hint: do not change AUTOLOOP_DOOR and AUTOLOOP_TICKET
     ");
     insta::assert_snapshot!(with(""), @r"
-    Refused: not stored: the harness wants to see a ticket, and AUTOLOOP_TICKET is not set
-    hint: leave AUTOLOOP_DOOR and AUTOLOOP_TICKET as they were when you were started
+    Refused: not stored: the harness requires a ticket, but AUTOLOOP_TICKET is not set
+    hint: do not change AUTOLOOP_DOOR and AUTOLOOP_TICKET
     ");
     let other = Ticket::draw(&*World::real().entropy);
     assert!(with(other.as_str()).contains("is not the ticket"));
@@ -131,8 +131,8 @@ fn only_the_owner_can_reach_the_socket_and_it_goes_with_the_server() {
     let gone = told(&harness.emit("issue.discovered", "").unwrap_err());
     let socket = harness.socket_path().display().to_string();
     insta::assert_snapshot!(gone.replace(&socket, "[SOCKET]"), @r"
-    Failed: not stored: the harness is gone: nobody listens at [SOCKET] (No such file or directory (os error 2))
-    hint: AUTOLOOP_DOOR names the socket of a harness; it is there while the agent works
+    Failed: not stored: the harness has ended: no process listens at [SOCKET] (No such file or directory (os error 2))
+    hint: AUTOLOOP_DOOR must be the socket of a harness; it exists while the agent runs
     ");
     assert_eq!(harness.records(), [""; 0]);
 }
@@ -145,7 +145,7 @@ fn a_stale_socket_is_replaced_and_any_other_file_is_not() {
     let refused = told(&harness.emit("issue.discovered", "").unwrap_err());
     assert!(refused.contains("Connection refused"), "{refused}");
     harness.open(Timeouts::default());
-    harness.is_well();
+    harness.assert_works();
 
     harness.server = None;
     fs::write(harness.socket_path(), "mine").unwrap();
@@ -161,7 +161,7 @@ fn a_path_may_be_longer_than_an_address() {
     let way = vec!["deep".repeat(12); 7].join("/");
     assert!(way.len() > 300);
     let mut harness = Harness::beneath(&way, Timeouts::default());
-    harness.is_well();
+    harness.assert_works();
     assert_eq!(fs::metadata(harness.socket_path()).unwrap().permissions().mode() & 0o777, 0o600);
     harness.server = None;
     assert!(!harness.socket_path().exists());
@@ -173,17 +173,17 @@ fn a_path_may_be_longer_than_an_address() {
 fn the_silent_are_sent_away() {
     let harness = Harness::new(A_MOMENT);
     let silent: Vec<_> = (0..40).map(|_| harness.stranger()).collect();
-    harness.is_well();
+    harness.assert_works();
     for mut stream in silent {
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();
         let answer = String::from_utf8_lossy(&answer).into_owned();
-        assert!(answer.contains("waits 3s for a word and 9s for all of them"), "{answer:?}");
+        assert!(answer.contains("the limits are 3s without data and 9s in total"), "{answer:?}");
     }
     assert_eq!(harness.records(), ["issue.discovered"]);
 }
 
-/// An occasional byte does not keep a session open for ever.
+/// An occasional byte does not keep a session open forever.
 #[test]
 fn the_slow_are_sent_away() {
     let mut harness = Harness::new(Timeouts { total: Duration::from_millis(500), ..FOR_EVER });
@@ -195,10 +195,10 @@ fn the_slow_are_sent_away() {
     let mut answer = Vec::new();
     let _ = slow.read_to_end(&mut answer);
     let answer = String::from_utf8_lossy(&answer);
-    assert!(answer.contains("500ms for all of them"), "{answer:?}");
+    assert!(answer.contains("500ms in total"), "{answer:?}");
     harness.server = None;
     harness.open(Timeouts::default());
-    harness.is_well();
+    harness.assert_works();
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn the_garbled_and_the_gone_do_no_harm() {
 
     // A complete event counts, whether or not its sender waits for the answer.
     harness.stranger().write_all(&emit(0)).unwrap();
-    harness.is_well();
+    harness.assert_works();
     harness.server = None;
     assert_eq!(harness.records(), ["issue.discovered"; 2]);
 }
@@ -253,7 +253,7 @@ fn a_hundred_at_once_are_all_heard() {
         for number in 0..100 {
             let harness = &harness;
             scope.spawn(move || match number % 2 {
-                0 => harness.is_well(),
+                0 => harness.assert_works(),
                 _ => {
                     harness.client().change(&learning("x")).unwrap();
                 }
@@ -273,7 +273,7 @@ fn a_server_closes_although_clients_stay() {
     silent[0].write_all(&ticket).unwrap();
     // Requests are served in order: all of these sessions are open now, and later ones have to
     // wait.
-    harness.is_well();
+    harness.assert_works();
     silent.extend((0..20).map(|_| harness.stranger()));
     let hurried = harness.client();
     thread::scope(|scope| {
@@ -311,7 +311,7 @@ fn part_of_a_child() {
 fn emit_a_large_payload() {
     const BYTES: u64 = 100 * 1024 * 1024;
     let harness = Harness::new(Timeouts::default());
-    harness.is_well();
+    harness.assert_works();
     let path = harness.state.join("large.txt");
     let mut file = fs::File::create(&path).unwrap();
     for _ in 0..100 {
@@ -333,9 +333,9 @@ fn emit_a_large_payload() {
     fs::File::options().write(true).open(&path).unwrap().set_len(70_000).unwrap();
     let shorter = harness.client().emit(&Topic::new("context.archived"), payload).unwrap_err();
     let message = told(&shorter).replace(&path.display().to_string(), "[FILE]");
-    insta::assert_snapshot!(message, @"Failed: not stored: cannot read [FILE]: it became shorter in the meantime");
+    insta::assert_snapshot!(message, @"Failed: not stored: cannot read [FILE]: it was truncated while it was read");
     assert_eq!(fs::metadata(harness.journal_path()).unwrap().len(), journal);
-    harness.is_well();
+    harness.assert_works();
 }
 
 /// The purpose of the socket: a process that may not write the journal can emit.
@@ -346,13 +346,13 @@ fn a_process_in_the_sandbox_is_heard() {
     }
     for way in ["", "a", &vec!["deep".repeat(12); 7].join("/")] {
         let harness = Harness::beneath(way, Timeouts::default());
-        harness.is_well();
+        harness.assert_works();
         thread::scope(|scope| {
             let sandboxed = || {
                 Confinement::default().bind_self().unwrap();
                 let written = fs::File::options().append(true).open(harness.journal_path());
                 assert_eq!(written.unwrap_err().kind(), ErrorKind::PermissionDenied);
-                harness.is_well();
+                harness.assert_works();
                 let changed = harness.client().change(&learning("x"));
                 assert_eq!(changed, Ok("added mem-1 to run memory".into()));
             };
@@ -385,7 +385,7 @@ fn what_is_larger_than_any_request_is_not_sent() {
     let remove = Change::Remove { id: "x".repeat(200_000), tier: None, reason: String::new() };
     insta::assert_snapshot!(told(&harness.client().change(&remove).unwrap_err()), @r"
     Usage: not stored: it has more than 131072 bytes
-    hint: write it to a file of the project and remember where it is
+    hint: write it to a file of the project, and add the path of the file
     ");
 }
 

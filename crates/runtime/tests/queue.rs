@@ -157,11 +157,11 @@ fn rare_failures_are_reported_too() {
     };
     let busy = QueueError::Busy { attempts: 900, waited: Duration::from_secs(60) };
     insta::assert_snapshot!(told(busy), @"
-    Failed: the journal grew each of the 900 times that the queue was to be changed in 1m
-    try again when less is written
+    Failed: other processes appended to the journal during all 900 attempts to change the queue, in 1m
+    try again later
     ");
     let unknown = BeadsError::Unknown { id: "bd-1".to_owned() };
-    insta::assert_snapshot!(told(unknown.into()), @"Failed: the issue tracker knows no issue 'bd-1'");
+    insta::assert_snapshot!(told(unknown.into()), @"Failed: the issue tracker has no issue 'bd-1'");
 }
 
 /// Another process that acts between two calls of ours.

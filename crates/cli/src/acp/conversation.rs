@@ -214,7 +214,7 @@ fn untyped(method: &str, request: impl Serialize) -> Result<UntypedMessage, Ende
     message.map_err(|error| Ended::Failed(AcpEvent::failure(None, error.to_string())))
 }
 
-/// The policy: allow this once, or else for ever. Ids and names differ between programs, kinds do not.
+/// The policy: allow this once, or else forever. Ids and names differ between programs, kinds do not.
 fn permission(options: &[PermissionOption]) -> RequestPermissionOutcome {
     use PermissionOptionKind::{AllowAlways, AllowOnce};
     let of_kind = |kind| options.iter().find(|option| option.kind == kind);

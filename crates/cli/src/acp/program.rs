@@ -23,7 +23,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 const LONGEST: u64 = 64 * 1024 * 1024;
 
 /// How long a program may take to end after each of: the end of its input, TERM and KILL.
-const PATIENCE: Duration = Duration::from_secs(1);
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 const STEP: Duration = Duration::from_millis(10);
 
 /// With a group of its own, the program is not reached by the signal that ends us, so that it can be asked to cancel.
@@ -134,7 +134,7 @@ impl Program {
 
 /// Whether something happens in time.
 fn wait(clock: &dyn Clock, mut happens: impl FnMut() -> Option<()>) -> bool {
-    let until = clock.elapsed().saturating_add(PATIENCE);
+    let until = clock.elapsed().saturating_add(END_TIMEOUT);
     loop {
         if happens().is_some() {
             return true;

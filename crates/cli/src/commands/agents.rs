@@ -141,7 +141,7 @@ fn prove(args: &CheckArgs, machine: &Machine<'_>) -> Result<(), Failure> {
     backend.arguments().map_err(|bad| Failure::usage(bad.to_string()))?;
     if !matches!(machine.find(&backend.command), Found::At(_)) {
         return Err(Failure::usage(format!("'{}' is not on PATH", backend.command))
-            .hint("`autoloop agents` lists the clients that are installed"));
+            .hint("list the installed clients with `autoloop agents`"));
     }
     let finished = machine.prove(&backend, &Interrupts::default());
     if let Some(why) = why_failed(&finished, &backend) {

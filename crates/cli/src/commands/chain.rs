@@ -237,7 +237,7 @@ fn verdict(chain: &Chain, launch: &Launch, session: &Session<'_>) -> Result<(), 
     if chain.status() == Status::Completed {
         return Ok(());
     }
-    let is_failed = |step: &&ChainStep| step.stop_reason.is_some() && !step.is_well();
+    let is_failed = |step: &&ChainStep| step.stop_reason.is_some() && !step.is_success();
     let failure = Failure::failed(match chain.steps.last().filter(is_failed) {
         Some(step) => {
             let (number, preset, why) = (step.number, &step.preset, step.state());

@@ -65,7 +65,7 @@ fn check(located: &Located, world: &World) -> Vec<Finding> {
         Ok(loaded) => loop_files(dir, loaded),
         Err(error) => Finding::problem(
             error.to_string().lines().next().unwrap_or_default(),
-            "correct it; `autoloop config show` prints every error with its place",
+            "correct it; list every error with `autoloop config show`",
         ),
     };
     let loaded = loaded.ok();

@@ -10,7 +10,7 @@ use autoloop_core::env::Env;
 use autoloop_core::topic::Topic;
 use autoloop_core::topology::Route;
 use autoloop_core::wave::Parallel;
-use autoloop_runtime::emit::{Emitter, Event, LARGEST_PAYLOAD, Speaker};
+use autoloop_runtime::emit::{Caller, Emitter, Event, LARGEST_PAYLOAD};
 use autoloop_runtime::ipc::Payload;
 use autoloop_runtime::journal::{Journal, Spooled};
 use autoloop_runtime::world::{Access, FileKind, World};
@@ -90,7 +90,7 @@ fn emitter(env: Env, journal: Box<dyn Journal>, settings: &Settings, world: &Wor
         journal: journal.into(),
         durability: settings::durability_of_events(settings),
         clock: Arc::clone(&world.clock),
-        speaker: Speaker {
+        caller: Caller {
             run: env.run_id,
             iteration: env.iteration.unwrap_or_default(),
             recent_event: env.recent_event.unwrap_or_default(),
@@ -132,7 +132,7 @@ fn spooled(path: &Path, world: &World) -> Result<(Spooled, u64), Failure> {
     }
     if stat.len > LARGEST_PAYLOAD {
         let message = format!(
-            "{} has {} bytes; a payload has at most {LARGEST_PAYLOAD}",
+            "{} has {} bytes: the limit of a payload is {LARGEST_PAYLOAD}",
             path.display(),
             stat.len
         );

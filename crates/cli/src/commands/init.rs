@@ -14,7 +14,7 @@ use crate::failure::Failure;
 
 /// Write a new loop, with comments.
 ///
-/// autoloops.toml contains the settings, topology.toml the roles and their handoffs, harness.md instructions for every
+/// autoloops.toml contains the settings, topology.toml the roles and their handoffs, harness.md instructions forevery
 /// agent, and roles/ a prompt for each role. With --preset, the files of a preset are written. Existing files are not
 /// overwritten: if one of the files exists, none is written.
 #[derive(Debug, clap::Args)]
@@ -78,7 +78,8 @@ fn write(files: &[LoopFile], dir: &Path) -> Result<(), Failure> {
                 let _ = fs::remove_file(within(dir, &written.path));
             }
             let path = within(dir, &file.path);
-            return Err(Failure::failed(format!("cannot write {}: {error}", path.display())));
+            return Err(Failure::failed(format!("cannot write {}: {error}", path.display()))
+                .hint("name a writable directory"));
         }
     }
     Ok(())

@@ -277,7 +277,7 @@ fn conclude(slots: &Slots, launch: &Launch, session: &Session<'_>) -> Result<(),
         return Err(session.unfinished(launch));
     }
     let tally = Tally::of(slots);
-    if tally.is_well() {
+    if tally.is_success() {
         return Ok(());
     }
     let Tally { taken, passed } = tally;

@@ -45,7 +45,7 @@ impl Screen {
         PANICS.call_once(|| {
             let print = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |panic| {
-                give_back();
+                restore();
                 print(panic);
             }));
         });
@@ -98,7 +98,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        give_back();
+        restore();
     }
 }
 
@@ -117,7 +117,7 @@ fn handle(signal: i32, role: Role, received: &Received) {
             }
         }
         _ => {
-            give_back();
+            restore();
             match role {
                 // The harness receives the signal too and stops the run.
                 Role::Harness => received.is_over.store(true, Ordering::SeqCst),
@@ -128,7 +128,7 @@ fn handle(signal: i32, role: Role, received: &Received) {
 }
 
 fn suspend() -> io::Result<()> {
-    let was_taken = give_back();
+    let was_taken = restore();
     emulate_default_handler(SIGTSTP)?;
     if was_taken { take() } else { Ok(()) }
 }
@@ -140,7 +140,7 @@ fn take() -> io::Result<()> {
 }
 
 /// Restores the terminal if the view has it, and returns whether it had. Any thread may call it, repeatedly.
-fn give_back() -> bool {
+fn restore() -> bool {
     let was_taken = TAKEN.swap(false, Ordering::SeqCst);
     if was_taken {
         // A terminal that cannot be written to is closed.

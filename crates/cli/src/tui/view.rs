@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn an_output_follows_its_end_until_somebody_scrolls_up() {
+    fn an_output_follows_its_end_until_the_user_scrolls_up() {
         let mut view = view();
         view.press(KeyCode::Enter.into());
         assert_eq!(view.pane, Pane::Output { top: None });

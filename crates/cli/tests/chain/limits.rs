@@ -39,17 +39,17 @@ fn refused(first: &str, chains: &str) -> String {
 #[test]
 fn an_invalid_request_is_backpressure() {
     let spawn = |payload: &str| refused(&format!("$T emit chain.spawn '{payload}'"), BOTH);
-    assert_snapshot!(spawn("let another agent do it"), @r#"no_steps: The last event was refused: the chain was not started: it needs steps: emit chain.spawn "steps=first,second; justification=why;""#);
+    assert_snapshot!(spawn("let another agent do it"), @r#"no_steps: The last event was refused: the chain was not started: the request has no steps: emit chain.spawn "steps=first,second; justification=why;""#);
     assert_snapshot!(spawn("steps=one,autofx;"), @"unfit_step: The last event was refused: the chain was not started: 'autofx' is neither a directory nor a preset");
-    assert_snapshot!(spawn("steps=one,./nowhere;"), @"unfit_step: The last event was refused: the chain was not started: there is no directory [DIR]/./nowhere");
-    assert_snapshot!(spawn("steps=one,../two;"), @"outside: The last event was refused: the chain was not started: step '../two' leads out of the project; name a preset, a chain or a directory of the project");
-    assert_snapshot!(spawn("steps=one; chain_id=../../runs/x;"), @"bad_id: The last event was refused: the chain was not started: '../../runs/x' cannot be the id of a chain: it is made of small letters, digits, '.', '_' and '-', or left out");
-    assert_snapshot!(refused("$T emit chain.spawn \"steps=one; chain_id=$(printf 'a\\033[2J');\"", ""), @"bad_id: The last event was refused: the chain was not started: 'a [2J' cannot be the id of a chain: it is made of small letters, digits, '.', '_' and '-', or left out");
-    assert_snapshot!(refused("$T emit chain.spawn \"steps=one; chain_id=$AUTOLOOP_RUN_ID;\"", ""), @"used_id: The last event was refused: the chain was not started: there is a chain or a run with the id 'run-1' already; choose another, or none");
+    assert_snapshot!(spawn("steps=one,./nowhere;"), @"unfit_step: The last event was refused: the chain was not started: no such directory: [DIR]/./nowhere");
+    assert_snapshot!(spawn("steps=one,../two;"), @"outside: The last event was refused: the chain was not started: step '../two' is outside of the project; name a preset, a chain or a directory of the project");
+    assert_snapshot!(spawn("steps=one; chain_id=../../runs/x;"), @"bad_id: The last event was refused: the chain was not started: invalid chain id '../../runs/x': expected lower-case letters, digits, '.', '_' and '-', or no id");
+    assert_snapshot!(refused("$T emit chain.spawn \"steps=one; chain_id=$(printf 'a\\033[2J');\"", ""), @"bad_id: The last event was refused: the chain was not started: invalid chain id 'a [2J': expected lower-case letters, digits, '.', '_' and '-', or no id");
+    assert_snapshot!(refused("$T emit chain.spawn \"steps=one; chain_id=$AUTOLOOP_RUN_ID;\"", ""), @"used_id: The last event was refused: the chain was not started: duplicate id 'run-1': a chain or a run has it; choose another, or none");
     assert_snapshot!(refused("echo 'chain = 3' > chains.toml; $T emit chain.spawn 'steps=one;'", BOTH), @"bad_file: The last event was refused: the chain was not started: chains.toml cannot be used: [DIR]/chains.toml: line 1, column 9: invalid type: integer `3`, expected a sequence, in `chain`");
     let giant = "head -c 10000000 /dev/zero | tr '\\0' x > big; $T emit --file big chain.spawn";
-    assert_snapshot!(refused(giant, ""), @"too_long: The last event was refused: the chain was not started: a request has at most 10000 characters; put the rest into a file");
-    assert_snapshot!(refused("$T emit chain.spawn 'steps=one;'", "[budget]\nmax_children = 0\n"), @"off: The last event was refused: the chain was not started: no chains can be started from within this loop");
+    assert_snapshot!(refused(giant, ""), @"too_long: The last event was refused: the chain was not started: the request exceeds 10000 characters; move the rest to a file");
+    assert_snapshot!(refused("$T emit chain.spawn 'steps=one;'", "[budget]\nmax_children = 0\n"), @"off: The last event was refused: the chain was not started: this loop cannot start chains");
     assert_snapshot!(refused("$T emit chain.spawn 'steps=both;'", &format!("{BOTH}[budget]\nmax_steps = 2\n").replace("'two'", "'two', 'one'")), @"bad_file: The last event was refused: the chain was not started: chains.toml cannot be used: [DIR]/chains.toml: line 2, column 8: chain 'both' has more steps than budget.max_steps = 2 allows");
 }
 
@@ -239,7 +239,7 @@ fn of_two_runs_that_want_one_id_only_one_gets_it() {
 #[test]
 fn a_run_that_is_about_to_begin_keeps_its_id() {
     let ask = "mkdir .autoloop/runs/mine; $T emit chain.spawn 'steps=one; chain_id=mine;'";
-    assert_snapshot!(refused(ask, ""), @"used_id: The last event was refused: the chain was not started: there is a chain or a run with the id 'mine' already; choose another, or none");
+    assert_snapshot!(refused(ask, ""), @"used_id: The last event was refused: the chain was not started: duplicate id 'mine': a chain or a run has it; choose another, or none");
 }
 
 /// A replay costs nothing, so it may not start agents that do.
@@ -255,7 +255,7 @@ fn a_replay_starts_no_chains() {
     assert_eq!(output.code, Some(0), "{output}");
     assert_eq!((count(&sandbox, "chain.start"), reasons(&sandbox)), (1, vec!["replayed".into()]));
     assert!(
-        output.stderr.contains("starts no chains") || output.stdout.contains("starts no chains"),
+        output.stderr.contains("starts no agents") || output.stdout.contains("starts no agents"),
         "{output}"
     );
 }

@@ -79,7 +79,7 @@ fn a_running_chain_is_locked_and_an_interruption_is_no_failure() {
     let resume = format!("--resume={}", chain_id(&sandbox));
     let output = sandbox.run(&["chain", "run", &resume]);
     assert_eq!(output.code, Some(4), "{output}");
-    assert!(output.stderr.contains("is being driven by another process"), "{output}");
+    assert!(output.stderr.contains("is running in another process"), "{output}");
 
     kill_process(Pid::from_child(&harness.0), Signal::INT).unwrap();
     assert_eq!(harness.0.wait().unwrap().code(), Some(130));
@@ -100,7 +100,7 @@ fn a_resumed_chain_keeps_its_steps() {
     assert_snapshot!(output.to_string().replace(&id, "[CHAIN]"), @"
     exit 2
     --- stderr
-    autoloop: chain '[CHAIN]' was begun with the steps one,two, and chains.toml now contains two
+    autoloop: chain '[CHAIN]' started with the steps one,two, but chains.toml now contains two
       hint: restore the steps in chains.toml, or start a new chain
     ");
 }

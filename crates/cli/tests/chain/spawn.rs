@@ -13,7 +13,7 @@ fn section<'a>(prompt: &'a str, heading: &str) -> Option<&'a str> {
     rest.split("\n\nIteration: ").next()
 }
 
-const LEFT: &str = "What the chains left:";
+const LEFT: &str = "Results of the chains:";
 
 #[test]
 fn a_chain_is_carried_out_between_two_iterations() {
@@ -27,9 +27,9 @@ fn a_chain_is_carried_out_between_two_iterations() {
     1 backend.finish exit_code=0 timed_out=false output=parent was here\u000aemitted chain.spawn\u000a
     1 iteration.finish exit_code=0 timed_out=false elapsed_s=… output=parent was here\u000aemitted chain.spawn\u000a
     1 chain.spawn chain_id=[RUN]-chain-1 parent_id=[RUN] steps=one,two justification=split the work
-    (run 2) - chain.start name=one,two steps=one,two step_count=2 objective=split the work\u000a\u000aA run asked for this while it was at work on: ship it parent_id=[RUN]
+    (run 2) - chain.start name=one,two steps=one,two step_count=2 objective=split the work\u000a\u000aRequested by a run with this objective: ship it parent_id=[RUN]
     (run 2) - chain.step.start step=1 preset=one preset_dir=[DIR]/one work_dir=[DIR]/.autoloop/chains/[RUN]-chain-1/step-1 run_id=[RUN]
-    (run 3) - loop.start max_iterations=2 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=split the work\u000a\u000aA run asked for this while it was at work on: ship it preset=one preset_dir=[DIR]/one
+    (run 3) - loop.start max_iterations=2 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=split the work\u000a\u000aRequested by a run with this objective: ship it preset=one preset_dir=[DIR]/one
     (run 3) 1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
     (run 3) 1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     (run 3) 1 task.complete payload=''
@@ -38,7 +38,7 @@ fn a_chain_is_carried_out_between_two_iterations() {
     (run 3) 1 loop.complete reason=completion_event
     (run 2) - chain.step.finish step=1 preset=one stop_reason=completion_event elapsed_ms=…
     (run 2) - chain.step.start step=2 preset=two preset_dir=[DIR]/two work_dir=[DIR]/.autoloop/chains/[RUN]-chain-1/step-2 run_id=[RUN]
-    (run 4) - loop.start max_iterations=2 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=split the work\u000a\u000aA run asked for this while it was at work on: ship it preset=two preset_dir=[DIR]/two
+    (run 4) - loop.start max_iterations=2 completion_promise=LOOP_COMPLETE completion_event=task.complete review_every=0 objective=split the work\u000a\u000aRequested by a run with this objective: ship it preset=two preset_dir=[DIR]/two
     (run 4) 1 iteration.start recent_event=loop.start suggested_roles='' allowed_events='' backpressure='' prompt=…
     (run 4) 1 backend.start backend_kind=command command=sh prompt_mode=arg timeout_ms=1800000
     (run 4) 1 task.complete payload=''
@@ -64,9 +64,9 @@ fn steps_get_the_reason_and_the_run_their_results() {
     complete(&sandbox);
     let [asks, one, two, goes_on] = prompts(&sandbox).try_into().unwrap();
     let objective =
-        "\nObjective:\nsplit the work\n\nA run asked for this while it was at work on: ship it\n";
+        "\nObjective:\nsplit the work\n\nRequested by a run with this objective: ship it\n";
     assert!(one.contains(objective) && two.contains(objective), "{one}");
-    assert!(one.contains("\nRun run-1 asked for this chain.\n"), "{one}");
+    assert!(one.contains("\nRun run-1 requested this chain.\n"), "{one}");
     assert!(two.contains("\n## Step 1: one\n"), "{two}");
     assert!(!asks.contains(LEFT) && !one.contains(LEFT), "nothing ended yet");
     assert_snapshot!(section(&goes_on, LEFT).unwrap(), @"
@@ -229,6 +229,7 @@ fn a_step_records_its_changed_files() {
     let files = sandbox.fields("chain.step.finish", "files");
     assert_eq!(files, ["agent.md\\u000achains.toml\\u000asrc/a.rs"], "the second left none");
     let prompt = prompts(&sandbox).pop().unwrap();
-    let told = "Files that changed meanwhile:\n\n```text\nagent.md\nchains.toml\nsrc/a.rs\n```\n";
+    let told =
+        "Files that changed during the step:\n\n```text\nagent.md\nchains.toml\nsrc/a.rs\n```\n";
     assert!(prompt.contains(told), "{prompt}");
 }

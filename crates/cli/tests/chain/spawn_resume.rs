@@ -39,7 +39,7 @@ fn assert_whole(sandbox: &Sandbox) {
     assert_eq!(sandbox.fields("chain.step.finish", "step"), ["1", "2"], "{story}");
     assert_eq!(sandbox.fields("chain.spawn.finish", "outcome"), ["all_steps_complete"], "{story}");
     assert_eq!(count(sandbox, "chain.start"), 1, "{story}");
-    let told = |prompt: &&String| prompt.contains("\nWhat the chains left:\n");
+    let told = |prompt: &&String| prompt.contains("\nResults of the chains:\n");
     assert!(prompts(sandbox).iter().filter(told).count() >= 1, "{story}");
     assert_eq!(sandbox.fields("loop.complete", "reason"), ["completion_event"; 3], "{story}");
 }

@@ -17,7 +17,7 @@ fn work_that_passes_at_once() {
     slots [RUN]: completed (iterations), 1 of 1 item passed
     --- stderr
     slots [RUN] begin: 1 slot, with review
-    note: reviewers see no diff: [DIR] is in no git repository
+    note: reviewers see no diff: [DIR] is not in a git repository
     iteration 1
       slot 1  t-1  implement: task 1
       slot 1  t-1  review
@@ -73,7 +73,7 @@ fn drift_to_the_limit_is_so_many_fixes_and_one_review_more() {
     slots [RUN]: failed (iterations), 0 of 1 item passed
     --- stderr
     slots [RUN] begin: 1 slot, with review
-    note: reviewers see no diff: [DIR] is in no git repository
+    note: reviewers see no diff: [DIR] is not in a git repository
     iteration 1
       slot 1  t-1  implement: task 1
       slot 1  t-1  review
@@ -193,7 +193,7 @@ fn nothing_to_take() {
     slots [RUN]: completed (no_items), no item was taken
     --- stderr
     slots [RUN] begin: 1 slot, with review
-    note: reviewers see no diff: [DIR] is in no git repository
+    note: reviewers see no diff: [DIR] is not in a git repository
     iteration 1
       slot 1  -  no_item: no item is available
     note: `autoloop tasks list` shows the queue, and `autoloop tasks add` adds to it
@@ -430,7 +430,7 @@ fn a_run_is_shown_as_text_and_as_json() {
     assert_snapshot!(told(&sandbox, &["inspect", "slots", "--run", "x"]), @r"
     exit 1
     --- stderr
-    autoloop: there is no run 'x' in .autoloop/journal.jsonl
+    autoloop: no run 'x' in .autoloop/journal.jsonl
       hint: list all runs with `autoloop loops --all`
     ");
 }

@@ -66,7 +66,7 @@ fn taken_away(agents: Agents<'_>, settings: &str) -> Sandbox {
     assert_eq!(sandbox.survivors(), "");
     let [first, second] = &outcomes(&sandbox)[..] else { panic!("{:?}", outcomes(&sandbox)) };
     assert!(
-        first.starts_with("t-1 failed: the item was lost: claim 1 of t-1 is no longer valid"),
+        first.starts_with("t-1 failed: the claim was lost: claim 1 of t-1 is no longer valid"),
         "{first}"
     );
     assert!(first.ends_with("; its work is on branch autoloop/slots/calm-crow/1-1"), "{first}");

@@ -48,7 +48,7 @@ fn a_path_that_is_named_has_to_be_there() {
     assert_snapshot!(says(&named, "--review"), @r"
     exit 2
     --- stderr
-    error: slots.reviewerPromptPath names [DIR]/no.md, and there is no such file
+    error: slots.reviewerPromptPath names a missing file: [DIR]/no.md
      --> [DIR]/autoloops.toml:5:28
       |
     5 | slots.reviewerPromptPath = 'no.md'
@@ -77,7 +77,7 @@ fn told_in(sandbox: &Sandbox, slot: &str) -> String {
 #[test]
 fn prompts_are_those_that_the_run_began_with() {
     let changed = ["reviewer", "developer"].map(|who| {
-        format!("note: the {who} prompt changed; this run uses the one that it began with")
+        format!("note: the {who} prompt changed; this run continues with the original one")
     });
     for place in ["project", "personal", "named", "built in"] {
         let sandbox = project(Agents { implement: REWRITES, ..GOOD }, 3, "");
@@ -121,7 +121,7 @@ fn a_prompt_that_goes_away_is_reported_and_the_run_uses_what_it_began_with() {
     let sandbox = project(agents, 2, "");
     sandbox.write("d.md", "at first\n");
     let output = passes(&sandbox, "--developer-prompt d.md");
-    assert!(output.stderr.contains("note: a prompt cannot be read any more ("), "{output}");
+    assert!(output.stderr.contains("note: a prompt can no longer be read ("), "{output}");
     assert_eq!(first_line(&sandbox, "2-1/implement"), "at first");
 }
 

@@ -161,7 +161,7 @@ fn an_interruption_ends_the_agents_and_the_run_can_go_on() {
     assert_snapshot!(busy, @r"
     exit 4
     --- stderr
-    autoloop: run '[RUN]' is being driven by another process
+    autoloop: run '[RUN]' is running in another process
     ");
     let process = format!("process {}", harness.0.id());
     let latest = says(&sandbox, "--resume").replace(&process, "[PROCESS]");
@@ -204,14 +204,14 @@ fn an_interruption_ends_the_agents_and_the_run_can_go_on() {
     assert_snapshot!(says(&sandbox, "--resume=odd"), @r"
     exit 1
     --- stderr
-    autoloop: there is no run 'odd' in [DIR]/.autoloop/journal.jsonl
+    autoloop: no run 'odd' in [DIR]/.autoloop/journal.jsonl
       hint: list all runs with `autoloop loops --all`
       hint: start a new run with `autoloop slots`
     ");
     assert_snapshot!(says(&sandbox, "--resume=../x"), @r"
     exit 1
     --- stderr
-    autoloop: there is no run '../x' in [DIR]/.autoloop/journal.jsonl
+    autoloop: no run '../x' in [DIR]/.autoloop/journal.jsonl
       hint: list all runs with `autoloop loops --all`
       hint: start a new run with `autoloop slots`
     ");
@@ -306,7 +306,10 @@ fn an_item_claimed_by_another_worker_is_not_worked_on() {
     assert_eq!(sandbox.run(&["tasks", "claim", "t-1", "--as", "ann"]).code, Some(0));
     fails(&sandbox, "--resume");
     let reason = outcomes(&sandbox).concat();
-    assert!(reason.starts_with("t-1 failed: the item was lost: t-1 is claimed by ann"), "{reason}");
+    assert!(
+        reason.starts_with("t-1 failed: the claim was lost: t-1 is claimed by ann"),
+        "{reason}"
+    );
     assert_eq!(sandbox.read("starts"), b"t-1\n", "no agent started again");
     assert!(sandbox.run(&["tasks", "show", "t-1"]).stdout.contains("ann"));
 }

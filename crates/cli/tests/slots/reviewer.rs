@@ -11,14 +11,14 @@ use crate::scene::*;
 #[test]
 fn a_verdict_violation_can_be_repaired_once_if_enabled() {
     let counted = format!(
-        "if grep -q 'topic.*slot.review' \"$AUTOLOOP_JOURNAL_FILE\"; then grep -o 'Your last answer could not be used' \"$AUTOLOOP_PROMPT_PATH\"; {PASS}; else echo no; fi"
+        "if grep -q 'topic.*slot.review' \"$AUTOLOOP_JOURNAL_FILE\"; then grep -o 'Your last answer was invalid' \"$AUTOLOOP_PROMPT_PATH\"; {PASS}; else echo no; fi"
     );
     let sandbox = project(Agents { review: &counted, ..GOOD }, 1, "slots.reviewContractRepair = 1");
     passes(&sandbox, "--review --iterations 1");
     assert_eq!(verdicts(&sandbox), ["violation", "pass"]);
     assert_eq!(sandbox.fields("slot.review", "attempt"), ["0", "0"]);
     let last = sandbox.fields("slot.review", "output").remove(1);
-    assert!(last.contains("Your last answer could not be used"), "{last}");
+    assert!(last.contains("Your last answer was invalid"), "{last}");
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_brace_before_the_verdict_is_quoted_with_the_setting_that_allows_a_repair() 
     let reason = mended.fields("slot.finish", "reason").concat();
     assert!(!reason.contains("slots.reviewContractRepair = 1"), "{reason}");
     let prompt = file(&mended, "1-1/review-0.prompt.md");
-    assert!(prompt.contains("Your last answer could not be used: "), "{prompt}");
+    assert!(prompt.contains("Your last answer was invalid: "), "{prompt}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn an_agent_that_has_its_supervisor_end_it_has_failed_and_does_not_begin_again()
     let sandbox = project(Agents { implement: &implement, ..GOOD }, 1, "");
     fails(&sandbox, "--iterations 1");
     assert_eq!(sandbox.read("starts"), b"again\n");
-    assert_snapshot!(outcomes(&sandbox).join("\n"), @"t-1 failed: the implementer failed (exit code 125): a signal told the process that watches over it to end it");
+    assert_snapshot!(outcomes(&sandbox).join("\n"), @"t-1 failed: the implementer failed (exit code 125): a signal ended its supervisor");
     assert_eq!(sandbox.survivors(), "");
 }
 

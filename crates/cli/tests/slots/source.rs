@@ -89,7 +89,7 @@ fn an_issue_closed_by_its_agent_is_reopened_if_the_work_fails() {
         // Commented once, however often a run without a limit skips it.
         let comments: Vec<_> = issue["comments"].as_array().into_iter().flatten().collect();
         assert_eq!(comments.len(), 1, "{issue}");
-        let why = "given back: there are no fixes, and the review found: add a test";
+        let why = "released: there are no fixes, and the review found: add a test";
         assert_eq!(comments[0]["text"], why);
     }
 }
@@ -129,7 +129,7 @@ fn a_missing_tracker_is_reported() {
     exit 1
     --- stderr
     slots [RUN] begin: 1 slot, without review
-    autoloop: cannot ask the issue tracker: cannot start 'no-bd': not found in PATH
+    autoloop: cannot query the issue tracker: cannot start 'no-bd': not found in PATH
       hint: install it, or name its command in slots.beads.command
       hint: then resume it with `autoloop slots --resume=[RUN]`
     ");

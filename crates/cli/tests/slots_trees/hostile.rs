@@ -134,7 +134,7 @@ fn a_slot_that_loses_its_tree_to_another_keeps_what_it_committed() {
     let kept = git(&sandbox, &["branch", "--list", "autoloop/*", "--format=%(refname:short)"]);
     assert_eq!(git(&sandbox, &["ls-tree", "--name-only", &kept, "made-1"]), "made-1");
     let failed = outcomes(&sandbox).into_iter().find(|line| line.contains(" failed")).unwrap();
-    assert!(failed.contains("is not a worktree of its own any more"), "{failed}");
+    assert!(failed.contains("is no longer a git worktree"), "{failed}");
     assert!(failed.contains(&format!("its work is on branch {kept}")), "{failed}");
 }
 
@@ -189,8 +189,7 @@ fn a_clone_and_a_submodule_in_a_tree_are_not_thrown_away() {
         let sandbox = beside(hostile, "");
         let output = run(&sandbox);
         assert_eq!(output.code, Some(0), "{output}");
-        let told =
-            format!("slot 2: its working tree is left as it is: {what} in [DIR]/.autoloop/slots/");
+        let told = format!("slot 2: its worktree is kept: {what} in [DIR]/.autoloop/slots/");
         assert!(output.stderr.contains(&told), "{told}: {output}");
         assert_eq!(git(&sandbox, &["worktree", "list"]).lines().count(), 2);
     }
@@ -206,7 +205,7 @@ fn a_replaced_worktree_is_not_removed_after_a_crash() {
         ),
         (
             "rm .git; git init -q",
-            "1-2/tree is not a worktree of its own any more; its files were left alone",
+            "1-2/tree is no longer a git worktree; its files were not changed",
         ),
     ] {
         let sandbox = beside(&format!("{hostile}; touch $P/home/there; sleep 621"), "");
@@ -277,13 +276,13 @@ fn the_work_of_a_slot_is_merged_or_kept_whatever_it_does_in_its_tree() {
     ] {
         let sandbox = beside(&format!("{me}; {hostile}"), "");
         let output = run(&sandbox);
-        let is_well = outcome == "merged";
-        assert_eq!(output.code, Some(i32::from(!is_well)), "{hostile}: {output}");
+        let is_success = outcome == "merged";
+        assert_eq!(output.code, Some(i32::from(!is_success)), "{hostile}: {output}");
         assert_eq!(second(&sandbox), outcome, "{hostile}");
         assert_eq!(git(&sandbox, &["status", "--porcelain"]), "", "{hostile}");
         assert!(sandbox.path("made-t-1").exists() && sandbox.path("made-t-3").exists());
-        assert_eq!(sandbox.path("made-t-2").exists(), is_well, "{hostile}");
-        if is_well {
+        assert_eq!(sandbox.path("made-t-2").exists(), is_success, "{hostile}");
+        if is_success {
             assert_clean(&sandbox);
             continue;
         }

@@ -100,7 +100,7 @@ fn a_lock_in_the_project_is_named_while_it_may_be_in_use() {
     let _other = at_work_in(elsewhere.path());
     let output = sandbox.run(&RUN);
     assert_eq!(output.code, Some(1), "{output}");
-    let told = "autoloop: git waits for [DIR]/.git/index.lock; if no other git is running there, one was killed: remove the file and resume";
+    let told = "autoloop: git is locked by [DIR]/.git/index.lock; if no git process is running there, remove the file and resume";
     assert!(output.stderr.contains(told), "{output}");
     assert_eq!(outcomes(&sandbox), [""; 0]);
     assert!(sandbox.path(".git/index.lock").exists());
@@ -218,7 +218,7 @@ fn a_repository_that_git_does_not_trust_is_as_good_as_none() {
     assert_snapshot!(told(&sandbox, &["slots", "--isolation", "worktree"]), @r"
     exit 2
     --- stderr
-    autoloop: slots cannot have working trees of their own: [DIR] belongs to another user, so git does not touch it; if you trust what is in it, `git config --global --add safe.directory [DIR]`
+    autoloop: slots cannot have worktrees of their own: [DIR] belongs to another user, so git refuses to use it; if you trust it, run `git config --global --add safe.directory [DIR]`
       hint: pass `--isolation shared` to run all slots in the project itself
     ");
     let output = sandbox.run(&RUN);

@@ -112,7 +112,7 @@ fn work_on_lines_that_the_user_changed_stays_and_a_note_says_so() {
     dirty(&sandbox);
     let output = sandbox.run(&["slots", "--review"]);
     assert_eq!(output.code, Some(0), "{output}");
-    let told = "note: slot 1: the work on t-1 stays in the working tree, not committed (README.md: they had changes that were not committed)";
+    let told = "note: slot 1: the work on t-1 stays in the working tree, not committed (README.md: they had uncommitted changes)";
     assert!(output.stderr.contains(told), "{output}");
     assert_eq!(subjects(&sandbox), "first");
     assert_eq!(sandbox.read("README.md"), b"mine and the agent\ntwo\nthree\n");
@@ -125,8 +125,7 @@ fn without_a_commit_nothing_is_committed_and_a_note_says_so() {
     git(&sandbox, &["init", "-q"]);
     let output = sandbox.run(&["slots"]);
     assert_eq!(output.code, Some(0), "{output}");
-    let told =
-        "note: passed work is not committed: there is no commit in [DIR] yet; make a first one";
+    let told = "note: passed work is not committed: the repository [DIR] has no commit; create one";
     assert!(sandbox.filter(&output.stderr).contains(told), "{output}");
     assert!(sandbox.path("made-t-1").exists());
 }
@@ -241,7 +240,7 @@ fn uncommitted_changes_that_an_agent_discards_are_kept_on_a_branch() {
     assert_eq!(output.code, Some(0), "{output}");
     let branch = git(&sandbox, &["branch", "--list", "autoloop/*", "--format=%(refname:short)"]);
     let told = format!(
-        "note: slot 1: the work undid uncommitted changes of yours in README.md,untracked; they are on branch {branch}\n"
+        "note: slot 1: the work reverted uncommitted changes in README.md,untracked; they are on branch {branch}\n"
     );
     assert!(output.stderr.contains(&told), "{output}");
     for name in ["README.md", "untracked"] {

@@ -111,20 +111,20 @@ fn a_missing_run_is_an_error() {
     assert_snapshot!(with_agent("").run(&["watch"]), @r"
     exit 1
     --- stderr
-    autoloop: no run has begun in .autoloop/journal.jsonl yet
+    autoloop: no run in .autoloop/journal.jsonl yet
       hint: start a new run with `autoloop run DIR`
     ");
     let two = "otter loop.start max_iterations=1\notto loop.start max_iterations=1";
     assert_snapshot!(with(two).run(&["watch", "heron"]), @r"
     exit 1
     --- stderr
-    autoloop: there is no run 'heron' in .autoloop/journal.jsonl
+    autoloop: no run 'heron' in .autoloop/journal.jsonl
       hint: list all runs with `autoloop loops --all`
     ");
     assert_snapshot!(with(two).run(&["watch", "oter"]), @r"
     exit 1
     --- stderr
-    autoloop: there is no run 'oter' in .autoloop/journal.jsonl
+    autoloop: no run 'oter' in .autoloop/journal.jsonl
       hint: did you mean 'otter'?
     ");
     assert_snapshot!(with(two).run(&["watch", "ott"]), @r"

@@ -91,7 +91,7 @@ fn a_branch_that_loses_its_tree_to_another_keeps_what_it_committed() {
     assert_eq!(git(&sandbox, &["ls-tree", "--name-only", &kept, "new-1"]), "new-1");
     let prompt = unnamed(&sandbox, &sandbox.run(&["inspect", "prompt", "2"]).stdout);
     let told = prompt.lines().find(|line| line.starts_with("NOT merged")).unwrap();
-    assert_snapshot!(told, @"NOT merged: [DIR]/.autoloop/waves/[RUN]-wave-1/branches/branch-1/tree is not a worktree of its own any more; its files were left alone. Its working tree was left as it is. Its work is on the git branch autoloop/[RUN]-wave-1/branch-1 (up to [COMMIT]).");
+    assert_snapshot!(told, @"NOT merged: [DIR]/.autoloop/waves/[RUN]-wave-1/branches/branch-1/tree is no longer a git worktree; its files were not changed. Its worktree is kept. Its work is on the git branch autoloop/[RUN]-wave-1/branch-1 (up to [COMMIT]).");
 }
 
 #[test]

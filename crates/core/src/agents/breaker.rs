@@ -10,7 +10,7 @@ use super::ClientError;
 
 const LONGEST_WAIT: Duration = Duration::from_secs(15 * 60);
 /// How often a turn looks whether another one that tries has ended.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long an unavailable client is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,12 +42,12 @@ pub enum Permit {
 }
 
 impl Breaker {
-    /// Asks for a turn. The first to ask after the time is up tries for all.
+    /// Asks for a turn. The first caller after the timeout tries for all.
     pub fn ask(&mut self, now: Duration) -> Permit {
         match self.until.checked_sub(now).filter(|left| !left.is_zero()) {
             _ if self.failures == 0 => Permit::Go,
             Some(left) => Permit::Wait(left),
-            None if self.is_trying => Permit::Wait(LOOK_AGAIN),
+            None if self.is_trying => Permit::Wait(POLL_INTERVAL),
             None => {
                 self.is_trying = true;
                 Permit::Go
@@ -159,7 +159,7 @@ mod tests {
         let mut breaker = Breaker::default();
         let _ = breaker.open(seconds(0), &error(Some(10)), 0.0, waits(HOUR));
         assert_eq!(breaker.ask(seconds(10)), Permit::Go);
-        assert_eq!(breaker.ask(seconds(10)), Permit::Wait(LOOK_AGAIN));
+        assert_eq!(breaker.ask(seconds(10)), Permit::Wait(POLL_INTERVAL));
         breaker.stop_trying();
         assert_eq!(breaker.ask(seconds(10)), Permit::Go);
         breaker.close();

@@ -206,7 +206,7 @@ impl Claude {
 impl Ending {
     fn of(event: &Value, class: ErrorClass) -> Ending {
         if event.is_null() {
-            let why = "its result is too long to be read";
+            let why = "its result is too long to read";
             return Ending { text: None, outcome: Outcome::Failed(why.into()) };
         }
         let failed = event["is_error"] == true || !matches!(text(event, "subtype"), "success" | "");

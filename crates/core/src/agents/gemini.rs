@@ -126,7 +126,7 @@ impl Gemini {
         self.outcome = Some(match text(event, "status") {
             "success" => Outcome::Done,
             "error" => Outcome::Failed(error(&event["error"])),
-            _ if event.is_null() => Outcome::Failed("its result is too long to be read".into()),
+            _ if event.is_null() => Outcome::Failed("its result is too long to read".into()),
             other => Outcome::Unknown(other.to_owned()),
         });
     }

@@ -1,19 +1,19 @@
-//! The lines of a stream that comes in pieces, as far as anybody wants them.
+//! The lines of a stream that comes in pieces; unwanted ones are not kept.
 
 /// How many bytes decide whether a line is wanted.
-const GLIMPSE: usize = 64;
+const PREFIX: usize = 64;
 const LONGEST: usize = 4 * 1024 * 1024;
 
 /// Assembles lines in bounded memory.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     held: Vec<u8>,
-    fate: Fate,
+    state: LineState,
 }
 
 /// The state of the current line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Fate {
+enum LineState {
     /// Not enough bytes to decide.
     #[default]
     Open,
@@ -55,23 +55,25 @@ impl Lines {
     }
 
     fn take(&mut self, bytes: &[u8], wants: &impl Fn(&[u8]) -> bool) {
-        if matches!(self.fate, Fate::Passed | Fate::TooLong) {
+        if matches!(self.state, LineState::Passed | LineState::TooLong) {
             return;
         }
         let room = LONGEST - self.held.len();
-        // What nobody wants need not be held before that is known.
-        let (first, rest) = match self.fate {
-            Fate::Open => bytes.split_at(bytes.len().min(GLIMPSE.saturating_sub(self.held.len()))),
+        // A line is held only until it is known to be unwanted.
+        let (first, rest) = match self.state {
+            LineState::Open => {
+                bytes.split_at(bytes.len().min(PREFIX.saturating_sub(self.held.len())))
+            }
             _ => (&[][..], bytes),
         };
         self.held.extend_from_slice(first);
-        if self.fate == Fate::Open && self.held.len() >= GLIMPSE {
-            self.fate = if wants(&self.held) { Fate::Wanted } else { Fate::Passed };
+        if self.state == LineState::Open && self.held.len() >= PREFIX {
+            self.state = if wants(&self.held) { LineState::Wanted } else { LineState::Passed };
         }
-        if self.fate == Fate::Wanted {
+        if self.state == LineState::Wanted {
             if bytes.len() > room {
-                self.fate = Fate::TooLong;
-                self.held.truncate(GLIMPSE);
+                self.state = LineState::TooLong;
+                self.held.truncate(PREFIX);
             } else {
                 self.held.extend_from_slice(rest);
             }
@@ -80,14 +82,14 @@ impl Lines {
 
     fn end(&mut self, wants: &impl Fn(&[u8]) -> bool, show: &mut impl FnMut(Line<'_>)) {
         let line = self.held.strip_suffix(b"\r").unwrap_or(&self.held);
-        match self.fate {
-            Fate::Open if !line.is_empty() && wants(line) => show(Line::Whole(line)),
-            Fate::Wanted => show(Line::Whole(line)),
-            Fate::TooLong => show(Line::TooLong(line)),
-            Fate::Open | Fate::Passed => {}
+        match self.state {
+            LineState::Open if !line.is_empty() && wants(line) => show(Line::Whole(line)),
+            LineState::Wanted => show(Line::Whole(line)),
+            LineState::TooLong => show(Line::TooLong(line)),
+            LineState::Open | LineState::Passed => {}
         }
         self.held.clear();
-        self.fate = Fate::Open;
+        self.state = LineState::Open;
     }
 }
 
@@ -120,19 +122,19 @@ mod tests {
                 let shown = lines(&bytes, step, |_| true);
                 assert_eq!(shown.len(), 2);
                 assert_eq!(shown[0].1, is_whole, "{length} by {step}");
-                assert_eq!(shown[0].0.len(), if is_whole { length } else { GLIMPSE });
+                assert_eq!(shown[0].0.len(), if is_whole { length } else { PREFIX });
                 assert_eq!(shown[1], (b"last".to_vec(), true));
             }
         }
     }
 
     #[test]
-    fn what_nobody_wants_is_not_held() {
+    fn unwanted_lines_are_not_held() {
         let mut unwanted = Lines::default();
         for _ in 0..100 {
-            unwanted.push(&[b'x'; 1000], |_| false, |_| panic!("nobody wanted it"));
+            unwanted.push(&[b'x'; 1000], |_| false, |_| panic!("unwanted"));
         }
-        assert_eq!(unwanted.held.len(), GLIMPSE);
+        assert_eq!(unwanted.held.len(), PREFIX);
     }
 
     proptest! {

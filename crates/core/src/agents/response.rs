@@ -52,13 +52,13 @@ impl fmt::Display for Outcome {
                 f.write_str("the model reached its limit in the middle of this answer")
             }
             Outcome::Failed(error) if error.message.is_empty() => {
-                f.write_str("the agent failed and did not say why")
+                f.write_str("the agent failed without a reason")
             }
             Outcome::Failed(error) => write!(f, "the agent failed: {error}"),
-            Outcome::Aborted => f.write_str("the agent was stopped before it was done"),
+            Outcome::Aborted => f.write_str("the agent was stopped before it finished"),
             Outcome::Unfinished => f.write_str("the agent ended in the middle of its work"),
             Outcome::Unknown(status) => {
-                write!(f, "the agent ended with the status '{status}', which is not known")
+                write!(f, "the agent ended with an unknown status '{status}'")
             }
             Outcome::Silent => f.write_str("the agent ended without an answer"),
             Outcome::Unrecognized(text) => {
@@ -182,10 +182,10 @@ mod tests {
         fine: 
         fine: [the model reached its limit in the middle of this answer]
         failed: [the agent failed: 429 slow down]
-        failed: [the agent failed and did not say why]
-        failed: [the agent was stopped before it was done]
+        failed: [the agent failed without a reason]
+        failed: [the agent was stopped before it finished]
         failed: [the agent ended in the middle of its work]
-        failed: [the agent ended with the status 'weary', which is not known]
+        failed: [the agent ended with an unknown status 'weary']
         failed: [the agent ended without an answer]
         failed: [the agent ended without an answer; it printed: Fork this session? [y/N]]
         ");

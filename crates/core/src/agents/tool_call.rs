@@ -9,7 +9,7 @@ use crate::text::{clip, one_line};
 const LONGEST: usize = 200;
 
 /// Arguments that say what a call is about, the most telling first.
-const TELLING: [&str; 11] = [
+const MAIN_ARGUMENTS: [&str; 11] = [
     "command",
     "cmd",
     "file_path",
@@ -53,7 +53,7 @@ impl ToolCall {
             }
         };
         let name = if tool.starts_with("mcp_") { tool.to_owned() } else { name };
-        let about = TELLING.iter().find_map(|key| match &arguments[key] {
+        let about = MAIN_ARGUMENTS.iter().find_map(|key| match &arguments[key] {
             Value::String(text) => Some(text.clone()),
             Value::Array(words) => {
                 Some(words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "))

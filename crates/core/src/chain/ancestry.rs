@@ -9,9 +9,7 @@ use super::{Budget, Chain};
 pub struct Ancestry {
     /// The names of the chains that it is in, the outermost first.
     pub above: Vec<String>,
-    /// The steps of all connected chains, started or not.
     pub steps: u64,
-    /// The time of their ended steps.
     pub spent_ms: u64,
 }
 

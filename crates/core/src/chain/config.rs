@@ -56,12 +56,11 @@ impl Budget {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     #[error(
-        "'{}' cannot be a step: steps are listed with commas, and a step is the name of a preset, of a \
-         chain, or a directory",
+        "invalid step '{}': expected a preset, a chain or a directory, without commas",
         .0.escape_debug()
     )]
     BadStep(String),
-    #[error("chain '{name}' would run itself{}", by_way(.way))]
+    #[error("chain '{name}' would run itself{}", through(.way))]
     Circle {
         name: String,
         way: Vec<String>,
@@ -74,10 +73,10 @@ pub enum Fault {
     TooLong { name: String, most: u64 },
 }
 
-fn by_way(way: &[String]) -> String {
+fn through(way: &[String]) -> String {
     match way {
         [] => String::new(),
-        way => format!(", by way of {}", way.join(", ")),
+        way => format!(", through {}", way.join(", ")),
     }
 }
 
@@ -97,7 +96,6 @@ pub struct Definition {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StepDefinition {
-    /// A preset, a chain or a directory.
     pub preset: String,
     /// The command line of the step's own agent.
     pub backend: Option<String>,
@@ -148,7 +146,6 @@ const BACKEND_KEYS: &[&str] = &["kind", "command", "args", "prompt_mode", "timeo
 struct Setting(#[serde(deserialize_with = "setting")] String);
 
 impl Definitions {
-    /// Reads `chains.toml` and finds its unknown keys.
     pub fn read(text: &str) -> Result<(Definitions, Vec<UnknownKey>), Invalid> {
         let file = TomlFile::parse(text)?;
         let (ChainsFile { chain: tables, budget }, unknown) = file.read(&[
@@ -210,7 +207,6 @@ impl Definitions {
         self.chains.iter().find(|chain| chain.name == name)
     }
 
-    /// The steps of a comma-separated list; names of chains are replaced by their steps.
     pub fn listed(&self, names: &str) -> Result<Vec<StepDefinition>, Fault> {
         self.listed_below(names, &[])
     }
@@ -344,7 +340,6 @@ fn step_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Spanned<Strin
     }
 }
 
-/// Whether a text can be in a list of steps.
 fn is_step(text: &str) -> bool {
     !text.trim().is_empty() && !text.contains(|c: char| c == ',' || c.is_control())
 }

@@ -16,7 +16,6 @@ const LEFT: usize = 24_000;
 const FILES: usize = 100;
 const NAME: usize = 200;
 
-/// What a step leaves for the next ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub number: u64,
@@ -24,7 +23,6 @@ pub struct Report {
     pub run: String,
     pub stop_reason: Word<StopReason>,
     pub iterations: u64,
-    /// The last accepted event.
     pub last_event: String,
     /// Of its last iteration.
     pub output: Shortened,
@@ -58,7 +56,7 @@ pub fn handoff(chain: &Chain, number: u64, before: &[Report]) -> String {
         presets.join(", ")
     );
     if let Some(parent) = chain.parent() {
-        let _ = writeln!(out, "Run {} asked for this chain.", text::one_line(parent));
+        let _ = writeln!(out, "Run {} requested this chain.", text::one_line(parent));
     }
     if let Some(objective) = chain.objective() {
         let shown = text::clip(objective.trim_end(), OBJECTIVE);
@@ -70,7 +68,6 @@ pub fn handoff(chain: &Chain, number: u64, before: &[Report]) -> String {
     out + &all_left(before)
 }
 
-/// The report to the run that requested a chain.
 pub fn returned(chain: &Chain, reports: &[Report]) -> String {
     let (presets, ended) = (chain.presets(), chain.ended());
     let all = presets.len();
@@ -86,7 +83,6 @@ fn all_left(reports: &[Report]) -> String {
     })
 }
 
-/// The report of a step as a document.
 pub fn result(report: &Report) -> String {
     format!("# Step {}: {}\n\n{}", report.number, report.preset, left(report, LEFT))
 }
@@ -116,8 +112,8 @@ fn left(report: &Report, budget: usize) -> String {
     let files = text::clip(&report.files, budget / 4);
     for (heading, text) in [
         ("Its last output", output.as_str()),
-        ("Bookkeeping of its agents", &coordination),
-        ("Files that changed meanwhile", &files),
+        ("Coordination events of its agents", &coordination),
+        ("Files that changed during the step", &files),
     ] {
         if !text.trim().is_empty() {
             let _ = write!(out, "\n{heading}:\n\n{}", text::fenced(text));

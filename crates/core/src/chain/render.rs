@@ -11,7 +11,6 @@ use crate::table;
 use crate::text;
 use crate::wire_enum::Word;
 
-/// Step, preset, run and state.
 type Row = [String; 4];
 
 /// The maximum depth. Nothing deeper is shown, because forged records may form a cycle.
@@ -29,7 +28,6 @@ impl<'a> Tree<'a> {
         Tree { chains, status }
     }
 
-    /// The chains that a run requested.
     pub fn below(self, run: &str) -> impl Iterator<Item = &'a Chain> {
         let run = run.to_owned();
         self.chains.iter().filter(move |chain| chain.parent() == Some(&run))
@@ -193,7 +191,6 @@ struct StepFacts<'a> {
 }
 
 impl Chain {
-    /// All steps, also those that did not start.
     fn rows(&self) -> Vec<Row> {
         let presets = self.presets();
         let last = self.steps.last().map_or(0, |step| step.number).min(10_000);

@@ -15,17 +15,15 @@ use crate::run_id::RunId;
 use crate::text::{clip, length, one_line};
 
 /// How many characters of the run's objective its chain repeats.
-const OBJECTIVE_TOLD: usize = 2_000;
+const OBJECTIVE_SHOWN: usize = 2_000;
 /// How many characters of a request are repeated.
 const SHOWN: usize = 200;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum SpawnStep {
-    /// Decide about a request and record the decision.
     Decide(SpawnRequest),
     Refuse(Refusal),
-    /// Start or resume the chain.
     CarryOut(ChainSpawned),
 }
 
@@ -38,10 +36,9 @@ pub fn next(run: &Run) -> Option<SpawnStep> {
     }
 }
 
-/// Refuses the requests of the last iteration when the run ends.
 pub fn at_the_end(run: &Run) -> Option<SpawnStep> {
     let request = run.spawns.requests.first()?;
-    let refusal = Refusal::for_anything(run, request).unwrap_or(Refusal::RunEnds);
+    let refusal = Refusal::for_any_request(run, request).unwrap_or(Refusal::RunEnds);
     Some(SpawnStep::Refuse(refusal))
 }
 
@@ -73,8 +70,8 @@ pub fn start(spawned: &ChainSpawned, steps: &[StepDefinition], objective: &str) 
     let objective = match spawned.justification.as_str() {
         "" => objective.to_owned(),
         why => format!(
-            "{why}\n\nA run asked for this while it was at work on: {}",
-            clip(objective.trim_end(), OBJECTIVE_TOLD)
+            "{why}\n\nRequested by a run with this objective: {}",
+            clip(objective.trim_end(), OBJECTIVE_SHOWN)
         ),
     };
     ChainStart {
@@ -95,11 +92,9 @@ pub struct SpawnContext {
     pub ids: HashSet<String>,
 }
 
-/// A granted chain, unless one of its steps cannot begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proposal {
     pub spawned: ChainSpawned,
-    /// Its steps, with the steps of the chains that it names.
     pub steps: Vec<StepDefinition>,
 }
 
@@ -111,7 +106,7 @@ pub fn admit(
     context: &SpawnContext,
 ) -> Result<Proposal, Refusal> {
     let budget = context.definitions.budget;
-    if let Some(refusal) = Refusal::for_anything(run, request) {
+    if let Some(refusal) = Refusal::for_any_request(run, request) {
         return Err(refusal);
     }
     if budget.max_children == 0 {
@@ -178,7 +173,6 @@ fn leads_out(step: &str) -> bool {
     path.is_absolute() || path.components().any(|part| part == Component::ParentDir)
 }
 
-/// The requested id, or one that is derived from the id of the run.
 fn id(run: &Run, asked: &str, taken: &HashSet<String>) -> Result<String, Refusal> {
     if asked.is_empty() {
         let name = |number: u64| format!("{}-chain-{number}", run.id);
@@ -196,38 +190,36 @@ fn id(run: &Run, asked: &str, taken: &HashSet<String>) -> Result<String, Refusal
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    #[error("a metareview starts no chains")]
+    #[error("a metareview cannot start chains")]
     InReview,
-    #[error("a replay says what was said and starts no agents, so it starts no chains")]
+    #[error("a replay cannot start chains: it starts no agents")]
     Replayed,
-    #[error("a branch of a wave starts no chains; say in your answer what should follow")]
+    #[error("a branch of a wave cannot start chains; report in your answer what should follow")]
     InBranch,
-    #[error("the run ended with the turn that asked for it")]
+    #[error("the run ended with the turn that requested it")]
     RunEnds,
-    #[error("no chains can be started from within this loop")]
+    #[error("this loop cannot start chains")]
     Off,
-    #[error("a request has at most {LONGEST_REQUEST} characters; put the rest into a file")]
+    #[error("the request exceeds {LONGEST_REQUEST} characters; move the rest to a file")]
     TooLong,
-    #[error("it needs steps: emit chain.spawn \"steps=first,second; justification=why;\"")]
+    #[error(
+        "the request has no steps: emit chain.spawn \"steps=first,second; justification=why;\""
+    )]
     NoSteps,
-    #[error("step '{}' leads out of the project; name a preset, a chain or a directory of the project", shown(.0))]
+    #[error("step '{}' is outside of the project; name a preset, a chain or a directory of the project", shown(.0))]
     Outside(String),
-    #[error("'{}' cannot be the id of a chain: it is made of small letters, digits, '.', '_' and '-', or left out", shown(.0))]
+    #[error("invalid chain id '{}': expected lower-case letters, digits, '.', '_' and '-', or no id", shown(.0))]
     BadId(String),
-    #[error("there is a chain or a run with the id '{0}' already; choose another, or none")]
+    #[error("duplicate id '{0}': a chain or a run has it; choose another, or none")]
     UsedId(String),
-    #[error("this run has started budget.max_children = {0} chains, and that is all it may")]
+    #[error("this run has started as many chains as it may: budget.max_children = {0}")]
     Children(u64),
-    #[error(
-        "the last budget.max_consecutive_failures = {0} chains of this run failed; it gets no more"
-    )]
+    #[error("the last {0} chains of this run failed: budget.max_consecutive_failures = {0}")]
     Failures(u64),
-    #[error(
-        "with its {wanted} steps there would be {total} in all chains that belong together, and budget.max_steps = {most}"
-    )]
+    #[error("{wanted} more steps make {total} in all related chains: budget.max_steps = {most}")]
     Steps { wanted: u64, total: u64, most: u64 },
     /// Counted over all connected chains.
-    #[error("the chains that belong together took longer than budget.max_runtime_ms = {0}")]
+    #[error("all related chains took longer than budget.max_runtime_ms = {0}")]
     Runtime(u64),
     #[error("{0}")]
     Steplist(Fault),
@@ -243,7 +235,7 @@ fn shown(text: &str) -> String {
 
 impl Refusal {
     /// Why a request is refused whatever it asks for.
-    pub(super) fn for_anything(run: &Run, request: &SpawnRequest) -> Option<Refusal> {
+    pub(super) fn for_any_request(run: &Run, request: &SpawnRequest) -> Option<Refusal> {
         let is_branch = run.start.as_ref().is_some_and(|start| start.parent.is_some());
         match request.asker {
             Asker::Review => Some(Refusal::InReview),

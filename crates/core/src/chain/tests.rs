@@ -129,9 +129,9 @@ fn a_step_that_was_cut_off_needs_what_its_run_lacks() {
     let complete = Stage::Ended(Ending::Complete { reason: "completion_event".into() });
     assert_eq!(resumption(None), Resumption::Begin);
     for (stage, expected) in [
-        (Stage::Iterating, Resumption::GoOn),
-        (stop("interrupted"), Resumption::GoOn),
-        (stop("backend_failed"), Resumption::GoOn),
+        (Stage::Iterating, Resumption::Resume),
+        (stop("interrupted"), Resumption::Resume),
+        (stop("backend_failed"), Resumption::Resume),
         (stop("max_iterations"), Resumption::Finish),
         (complete, Resumption::Finish),
     ] {
@@ -153,7 +153,7 @@ fn every_mistake_is_named_and_found() {
     insta::assert_snapshot!(mistake("[[chain]]\nname = 'a'"), @r#"chain 'a' has no steps; it needs steps = ["…"] or [[chain.step]] <- 'a'"#);
     insta::assert_snapshot!(mistake("[[chain]]\nname = 'a'\nsteps = ['x']\n[[chain]]\nname = 'a'\nsteps = ['x']"), @"duplicate chain 'a' <- 'a'");
     insta::assert_snapshot!(mistake("[[chain]]\nname = 'a'\nsteps = ['x']\nstep = [{ preset = 'x' }]"), @"chain 'a' also has 'steps'; keep one of the two <- [{ preset = 'x' }]");
-    insta::assert_snapshot!(mistake("[[chain]]\nname = 'a'\nsteps = ['x,y']"), @"'x,y' cannot be a step: steps are listed with commas, and a step is the name of a preset, of a chain, or a directory, in `chain.steps` <- 'x,y'");
+    insta::assert_snapshot!(mistake("[[chain]]\nname = 'a'\nsteps = ['x,y']"), @"invalid step 'x,y': expected a preset, a chain or a directory, without commas, in `chain.steps` <- 'x,y'");
     insta::assert_snapshot!(mistake("[[chain]]\nname = 'a'\nsteps = [1]"), @"invalid type: integer `1`, expected a string, in `chain.steps` <- 1");
     insta::assert_snapshot!(mistake("[[chain]]\nname = 'a'\nstep = [{ backend = 'x' }]"), @"missing field `preset`, in `chain.step` <- { backend = 'x' }");
     insta::assert_snapshot!(mistake("[[chain]]\nname = 'a'\nstep = [{ preset = 'x', backend = 1 }]"), @r#"invalid type: integer `1`, expected a command line, or a table like { command = "…" }, in `chain.step.backend` <- 1"#);
@@ -201,7 +201,7 @@ fn a_list_may_name_chains() {
         Ok::<_, String>(steps.into_iter().map(|step| step.preset).collect::<Vec<_>>())
     };
     assert_eq!(names("z, both,z").unwrap(), ["z", "x", "y", "z"]);
-    assert!(names("z,,z").unwrap_err().starts_with("'' cannot be a step"));
+    assert!(names("z,,z").unwrap_err().starts_with("invalid step ''"));
     let long = vec!["z"; 51].join(",");
     assert!(
         names(&long).unwrap_err().ends_with("has more steps than budget.max_steps = 50 allows")
@@ -234,7 +234,7 @@ fn files_are_told_of_within_bounds_and_pass_for_nothing_else() {
     assert_eq!((files.lines().count(), files.lines().last()), (101, Some("… and 50 more")));
     assert!(crate::text::length(&files) < 21_000);
     let report = Report { files: "src/a.rs".into(), ..Report::default() };
-    assert!(result(&report).ends_with("Files that changed meanwhile:\n\n```text\nsrc/a.rs\n```\n"));
+    assert!(result(&report).ends_with("Files that changed during the step:\n\n```text\nsrc/a.rs\n```\n"));
 }
 
 /// Any record of a chain, with any step and any reason.
@@ -299,13 +299,13 @@ proptest! {
 fn the_time_of_what_was_cut_off_is_spent() {
     let mut records = vec![start("a,b"), began(1)];
     let chain = folded(&records);
-    assert_eq!(chain.cut_off_after_ms("2026-01-02T03:04:12.006Z"), Some(7_000));
+    assert_eq!(chain.interrupted_after_ms("2026-01-02T03:04:12.006Z"), Some(7_000));
     assert_eq!(
-        chain.cut_off_after_ms("2026-01-02T03:04:00.000Z"),
+        chain.interrupted_after_ms("2026-01-02T03:04:00.000Z"),
         Some(0),
         "before it was told of"
     );
-    assert_eq!(chain.cut_off_after_ms(""), None);
+    assert_eq!(chain.interrupted_after_ms(""), None);
 
     let resume = ChainResume { elapsed_ms: Some(7_000), ..ChainResume::default() };
     records.push(resume.record(&at("c")));

@@ -4,7 +4,6 @@ use crate::agents::Adapter;
 use crate::wire_enum::words;
 
 words! {
-    /// The kind of agent (`backend.kind`).
     BackendKind {
         Command = "command",
         Claude = "claude",
@@ -45,7 +44,6 @@ words! {
 }
 
 words! {
-    /// How a reviewer is kept from changing other files (`review.sandbox`).
     Sandbox {
         /// By the kernel if it can, otherwise by a snapshot that is restored.
         Auto = "auto",
@@ -59,7 +57,6 @@ words! {
 words! {
     /// Where parallel branches (`parallel.isolation`) or slots (`slots.isolation`) work.
     Isolation {
-        /// All of them in the project.
         Shared = "shared",
         /// Each in its own git worktree, from which its commits are merged back.
         Worktree = "worktree",
@@ -110,7 +107,6 @@ impl BackendKind {
         client.and_then(|client| Self::from_word(client.program)).unwrap_or(BackendKind::Command)
     }
 
-    /// How the client is started, if it is a known one.
     pub fn adapter(self) -> Option<&'static Adapter> {
         Adapter::by_program(self.name())
     }

@@ -10,7 +10,6 @@ use crate::run_id::RunIdFormat;
 pub enum Kind {
     /// Blank means unset.
     Text,
-    /// Not blank.
     NeededText,
     /// The path of a file, relative to the directory of the loop. Blank means unset.
     File,
@@ -27,7 +26,6 @@ pub enum Kind {
         least: i64,
         most: i64,
     },
-    /// A whole number; zero and negative mean no limit.
     Limit,
     /// A duration, shown in milliseconds.
     Millis {
@@ -41,12 +39,10 @@ pub enum Kind {
     MaybeChoice(&'static [&'static str]),
 }
 
-/// The default of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
     /// This value, written as for `--set`.
     Value(&'static str),
-    /// The value of another key.
     Like(Key),
     /// Unset, with this consequence.
     Nothing(&'static str),
@@ -75,7 +71,6 @@ macro_rules! keys {
                 match self { $(Key::$variant => $preset,)+ }
             }
 
-            /// A description in one line.
             pub fn about(self) -> &'static str {
                 match self { $(Key::$variant => $about,)+ }
             }
@@ -157,7 +152,7 @@ keys! {
     MemoryBudget "memory.prompt_budget_chars": Kind::Limit, Preset::Value("8000"),
         "Maximum number of characters of memory in a prompt; 0 or less is no limit.";
     HarnessFile "harness.instructions_file": Kind::File, Preset::Value("harness.md"),
-        "A file with instructions for every iteration; only harness.md need not exist.";
+        "A file with instructions forevery iteration; only harness.md need not exist.";
 
     ParallelEnabled "parallel.enabled": Kind::Flag, Preset::Value("false"),
         "Whether agents may open waves of parallel branches.";
@@ -250,7 +245,6 @@ impl Key {
         })
     }
 
-    /// The first part of its name, as in `backend`.
     pub fn table(self) -> &'static str {
         self.name().split('.').next().unwrap_or_default()
     }

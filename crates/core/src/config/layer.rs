@@ -24,18 +24,12 @@ words! {
     #[derive(PartialOrd, Ord)]
     Origin {
         Default = "default",
-        /// The `topology.toml` of the loop.
         Topology = "topology",
         User = "user",
-        /// The `autoloops.toml` of a preset outside of the project.
         Preset = "preset",
-        /// The `autoloops.toml` of the project.
         Project = "project",
-        /// The user's settings for this preset.
         UserOverride = "user override",
-        /// The repository's settings for this preset.
         RepoOverride = "repo override",
-        /// The variable AUTOLOOP_SET.
         Environment = "environment",
         Flag = "flag",
     }
@@ -46,7 +40,6 @@ pub const VARIABLE: &str = "AUTOLOOP_SET";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
     pub origin: Origin,
-    /// The name of the file, variable or flag.
     pub name: String,
     pub text: Arc<str>,
     syntax: Syntax,
@@ -60,11 +53,8 @@ enum Syntax {
     Pairs,
     /// `key=value`
     Assignment,
-    /// The value of a key.
     Value(Key),
-    /// A command line for the backend.
     Backend,
-    /// Arguments that are appended to those of the backend.
     MoreArgs,
 }
 
@@ -87,7 +77,6 @@ impl Layer {
         Layer { tables, ..self }
     }
 
-    /// The value of AUTOLOOP_SET.
     pub fn variable(text: &str) -> Layer {
         Layer { syntax: Syntax::Pairs, ..Layer::file(Origin::Environment, VARIABLE, text) }
     }
@@ -160,7 +149,6 @@ pub(crate) struct LayerContent {
 pub(crate) struct Entry {
     pub(crate) key: Key,
     pub(crate) change: Change,
-    /// The bytes of the value.
     pub(crate) span: Range<usize>,
 }
 

@@ -16,10 +16,8 @@ pub enum Severity {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     pub severity: Severity,
-    /// The name of the file, variable or flag.
     pub name: String,
     pub text: Arc<str>,
-    /// The bytes that are wrong.
     pub span: Range<usize>,
     pub message: String,
     /// A remark on those bytes; may be empty.

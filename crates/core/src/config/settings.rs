@@ -122,7 +122,6 @@ impl Settings {
         (self, warning)
     }
 
-    /// Replaces a text and keeps its provenance.
     #[must_use]
     pub fn with_text(mut self, key: Key, text: String) -> Settings {
         self.held[key as usize].value = Value::Text(text);

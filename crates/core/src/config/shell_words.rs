@@ -34,7 +34,6 @@ pub fn split(text: &str) -> Result<Vec<String>, BadWords> {
     Ok(words)
 }
 
-/// Adds the text up to the closing quote; `None` if there is none.
 fn quoted(quote: char, rest: &mut std::str::CharIndices<'_>, word: &mut String) -> Option<()> {
     loop {
         match rest.next()?.1 {

@@ -10,7 +10,6 @@ use super::value::Value;
 use crate::duration;
 use crate::format::{json_text, safe_json};
 
-/// What is shown of each setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
     Value,
@@ -59,7 +58,6 @@ fn toml(value: &Json) -> String {
     }
 }
 
-/// Prints every setting as one JSON object by its key. An unset one is null.
 pub fn as_json(settings: &Settings, detail: Detail) -> String {
     json_text(&Shown { settings, detail })
 }

@@ -8,7 +8,6 @@ use std::ops::Range;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filled {
     pub text: String,
-    /// Placeholders without a value.
     pub unknown: Vec<UnknownPlaceholder>,
 }
 
@@ -46,7 +45,6 @@ pub fn fill(text: &str, values: &[(&str, &str)]) -> Filled {
     filled
 }
 
-/// The name at the beginning of a text, if closing braces follow it.
 fn name_at(text: &str) -> Option<&str> {
     let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     let name = &text[..text.find(|c| !is_name(c))?];

@@ -17,7 +17,6 @@ use crate::topic::{Topic, TopicClass};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     Unset,
-    /// A text, a path, an event or a word.
     Text(String),
     List(Vec<String>),
     Flag(bool),
@@ -263,7 +262,6 @@ fn one_of(words: &[&str]) -> String {
     }
 }
 
-/// A value as shown in messages.
 pub(crate) fn found(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => shown(text),
@@ -364,7 +362,7 @@ mod tests {
         insta::assert_snapshot!(refusal(MILLIS, "0"), @r#"0: expected a whole number of milliseconds, at least 1, or a duration like "90s" or "1.5h""#);
         insta::assert_snapshot!(refusal(MILLIS, "-1"), @r#"-1: expected a whole number of milliseconds, at least 1, or a duration like "90s" or "1.5h""#);
         insta::assert_snapshot!(refusal(MILLIS, "'soon'"), @r#""soon": 'soon' is not a duration; write one like 30s, 1m30s, 500ms or 1.5h"#);
-        insta::assert_snapshot!(refusal(MILLIS, "3153600000001"), @"3153600000001: '3153600000001ms' is too long; a hundred years (36500d) is the most");
+        insta::assert_snapshot!(refusal(MILLIS, "3153600000001"), @"3153600000001: '3153600000001ms' is too long: the limit is a hundred years (36500d)");
         insta::assert_snapshot!(refusal(Kind::Time, "[]"), @r#"an array: expected a duration like "30s", "1m30s", "500ms" or "1.5h", or a whole number of milliseconds"#);
         insta::assert_snapshot!(refusal(Kind::Bytes, "'2 TB'"), @r#""2 TB": expected a whole number of bytes, at least 1, or a size like "512KB", "64MB" or "2GiB""#);
         insta::assert_snapshot!(refusal(Kind::Bytes, "0"), @r#"0: expected a whole number of bytes, at least 1, or a size like "512KB", "64MB" or "2GiB""#);
@@ -380,7 +378,7 @@ mod tests {
         insta::assert_snapshot!(refusal(Kind::List, "3"), @r#"3: expected a list of texts: ["--verbose", "a,b"] or "--verbose,a""#);
         insta::assert_snapshot!(refusal(Kind::Events, "['loop.start']"), @r#""loop.start": only the harness writes this event"#);
         insta::assert_snapshot!(refusal(Kind::Events, "true"), @r#"true: expected a list of events: ["review.passed", "tests.passed"] or "review.passed,tests.passed""#);
-        insta::assert_snapshot!(refusal(Kind::Event, "'a b'"), @r#""a b": topic 'a b' holds whitespace (' '); a topic is a word like review.ready"#);
+        insta::assert_snapshot!(refusal(Kind::Event, "'a b'"), @r#""a b": topic 'a b' contains whitespace (' '); a topic is a word like review.ready"#);
         insta::assert_snapshot!(refusal(Kind::Event, "7"), @r#"7: expected an event like "task.complete""#);
         insta::assert_snapshot!(refusal(Kind::Flag, &format!("'{}'", "x".repeat(99))), @r#""xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…": expected true or false"#);
     }

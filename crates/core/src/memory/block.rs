@@ -9,14 +9,12 @@ use std::fmt::Write;
 use super::{Entry, Kind, Memory};
 use crate::text;
 
-/// The default budget in characters.
 pub const DEFAULT_BUDGET: usize = 8_000;
 /// The minimum number of characters shown of an entry, if the budget allows a line of it.
 const ENTRY_SHOWN: usize = 400;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Block {
-    /// Lines, headings and footer; empty without entries.
     pub text: String,
     /// The number of characters of all lines.
     pub chars: usize,
@@ -154,7 +152,6 @@ fn fitting(lines: &[Line<'_>], limit: usize) -> usize {
     lines.iter().take_while(fits).count()
 }
 
-/// The lines under the headings of their tier and kind.
 fn written(lines: &[Line<'_>]) -> String {
     let mut out = String::new();
     for (tier, name) in [(Tier::Project, "Project memory:"), (Tier::Run, "Run memory:")] {

@@ -59,10 +59,12 @@ fn what_is_live_comes_newest_first() {
         preference("style", "c"),
     ]);
     assert_eq!(ids(&memory.live()), "mem-6 meta-4 mem-3");
-    assert_eq!(memory.fate("mem-1"), Fate::Gone);
-    assert_eq!(memory.fate("meta-2"), Fate::Gone);
-    assert_eq!(memory.fate("mem-99"), Fate::Unknown);
-    assert!(matches!(memory.fate("mem-3"), Fate::Live(entry) if entry.said == learning("b")));
+    assert_eq!(memory.id_state("mem-1"), IdState::Gone);
+    assert_eq!(memory.id_state("meta-2"), IdState::Gone);
+    assert_eq!(memory.id_state("mem-99"), IdState::Unknown);
+    assert!(
+        matches!(memory.id_state("mem-3"), IdState::Live(entry) if entry.said == learning("b"))
+    );
 }
 
 #[test]
@@ -252,10 +254,10 @@ fn what_cannot_be_remembered_is_told_of() {
     let learning = |text: &str| Said::Learning { text: text.to_owned() }.checked();
     assert_eq!(learning(" a b\n"), Ok(Said::Learning { text: "a b".to_owned() }));
     assert!(learning(&"ä".repeat(LONGEST_TEXT)).is_ok());
-    insta::assert_snapshot!(learning(" \n").unwrap_err(), @"there is nothing to remember in an empty text");
+    insta::assert_snapshot!(learning(" \n").unwrap_err(), @"the text is empty");
     insta::assert_snapshot!(
         learning(&"ä".repeat(LONGEST_TEXT + 1)).unwrap_err(),
-        @"the text has 16001 characters; an entry has at most 16000"
+        @"the text has 16001 characters: the limit is 16000"
     );
 
     let meta = |key: &str| Said::Meta { key: key.to_owned(), value: "x".to_owned() }.checked();

@@ -8,7 +8,6 @@ pub struct AllowList {
     places: Vec<Place>,
 }
 
-/// One entry of an [`AllowList`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The file, or the directory of the files, relative to the project.
@@ -18,7 +17,6 @@ pub struct Place {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// The file itself.
     File,
     /// The file itself, which may only grow.
     Growing,
@@ -28,7 +26,6 @@ pub enum Shape {
     Beneath,
 }
 
-/// The allowed changes of one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permission {
     None,

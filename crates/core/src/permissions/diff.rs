@@ -8,7 +8,6 @@ pub const LONGEST_DIFFED: usize = 512 * 1024;
 /// The name of a file that does not exist.
 pub(super) const NOWHERE: &str = "/dev/null";
 
-/// A change of one file as a unified diff.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diff {
     /// The text; for a change that cannot be shown, a line that names it.
@@ -33,17 +32,17 @@ pub fn unified(path: &str, old: Option<&[u8]>, new: Option<&[u8]>, longest: usiz
         complete: false,
     };
     if sizes.0.max(sizes.1) > LONGEST_DIFFED {
-        return named("too long to be shown");
+        return named("too long to show");
     }
     let texts = (text(old), text(new));
-    let (Some(old), Some(new)) = texts else { return named("not a text") };
+    let (Some(old), Some(new)) = texts else { return named("not text") };
     let mut text = TextDiff::from_lines(old, new).unified_diff().header(&from, &to).to_string();
     // An empty file has no lines that could be shown.
     if text.is_empty() && from != to && (from == NOWHERE || to == NOWHERE) {
         text = format!("--- {from}\n+++ {to}\n");
     }
     if text.len() > longest {
-        return named("too different to be shown");
+        return named("too different to show");
     }
     Diff { text, complete: true }
 }
@@ -86,12 +85,12 @@ mod tests {
         insta::assert_snapshot!(long.text, @r"
         --- a/harness.md
         +++ b/harness.md
-        # too different to be shown: 2 bytes before, 198 after
+        # too different to show: 2 bytes before, 198 after
         ");
         insta::assert_snapshot!(unified("logs/x", Some(b"\xff"), None, 100).text, @r"
         --- a/logs/x
         +++ /dev/null
-        # not a text: 1 bytes before, 0 after
+        # not text: 1 bytes before, 0 after
         ");
         assert!(!unified("harness.md", Some(b"a\rb\n"), Some(b"b\n"), 100).complete);
         assert!(unified("harness.md", Some(b"a\r\n"), Some(b"b\r\n"), 100).complete);

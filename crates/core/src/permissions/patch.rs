@@ -15,7 +15,6 @@ use super::diff::NOWHERE;
 /// How many lines around a change have to match. There are fewer only at the beginning and end of a file.
 const AROUND: usize = 1;
 
-/// The change of one file.
 #[derive(Clone, Debug)]
 pub struct FilePatch<'t> {
     /// Relative to the project.
@@ -41,7 +40,6 @@ pub enum Earlier {
     Reverted,
 }
 
-/// How to revert a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Revert {
     /// It is as it was before the change.
@@ -59,28 +57,26 @@ pub enum BadPatch {
     Twice(String),
 }
 
-/// Why the change of a file cannot be reverted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Conflict {
     #[error("the record only says that it was changed ({0})")]
     OnlyNamed(String),
     /// The lines of a hunk, counted from 1, have changed since.
-    #[error("change {number} ({header}) is not there any more: its lines were changed since")]
+    #[error("change {number} ({header}) no longer applies: its lines were changed since")]
     Changed { number: usize, header: String },
     /// The review added the file, and it was edited since.
     #[error("it was added by the review and has been changed since")]
     AddedTo,
     /// The review deleted the file, and it exists again.
-    #[error("it was deleted by the review, and there is another one now")]
+    #[error("it was deleted by the review and has been created again")]
     ThereAgain,
     /// The review edited the file, and it was deleted since.
-    #[error("it was edited by the review, and is gone now")]
+    #[error("it was edited by the review and has been deleted since")]
     Missing,
-    #[error("it is not a text any more")]
+    #[error("it is no longer text")]
     NotText,
 }
 
-/// Parses a diff of any number of files.
 pub fn read_patch(text: &str) -> Result<Vec<FilePatch<'_>>, BadPatch> {
     let mut paths = BTreeSet::new();
     let mut files = Vec::new();
@@ -195,7 +191,6 @@ impl<'t> FilePatch<'t> {
     }
 }
 
-/// The same patch with fewer lines around its changes.
 fn near(patch: &Patch<'_, str>) -> String {
     let mut text = String::new();
     for hunk in patch.hunks() {

@@ -1,6 +1,6 @@
 //! The settings that a metareview may change, and the restoring of all others.
 //!
-//! The list names what is allowed: a key that nobody thought of is protected. Keys are compared twice,
+//! The list names what is allowed: an unknown key is protected. Keys are compared twice,
 //! as they are written and as the settings are read, because one setting has several spellings.
 
 use std::fmt;
@@ -55,7 +55,7 @@ pub enum Unreadable {
     /// The reviewer's text parses, but contains invalid values.
     #[error("cannot be used: {0}")]
     Unusable(String),
-    #[error("is {0} bytes long; {LONGEST} bytes (1 MiB) are the most")]
+    #[error("has {0} bytes: the limit is {LONGEST} (1 MiB)")]
     TooLong(usize),
 }
 
@@ -243,7 +243,6 @@ fn repair_roles(old: &Table, new: &mut Table, put_back: &mut Vec<PutBack>) {
     }
 }
 
-/// The names in either table, each once.
 fn names(old: &dyn TableLike, new: &dyn TableLike) -> Vec<String> {
     let mut names: Vec<String> =
         old.iter().chain(new.iter()).map(|(name, _)| name.to_owned()).collect();
@@ -307,7 +306,6 @@ fn blank(item: &Item) -> bool {
     item.is_none() || item.as_table_like().is_some_and(empty)
 }
 
-/// Replaces a value; a comment after it stays.
 fn place(became: &mut Item, was: &Item) {
     match (became.as_value_mut(), was.as_value()) {
         (Some(slot), Some(value)) => {

@@ -1,4 +1,4 @@
-//! What was there before, what is there after, and what is to be thought of the difference.
+//! The files before and after a review, and which of the differences are allowed.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use super::{AllowList, Permission};
 use crate::agents::Adapter;
 
-/// All entries by their path relative to the project.
 pub type Tree = BTreeMap<PathBuf, Entry>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +16,6 @@ pub struct Entry {
     pub kind: Kind,
     /// The permission bits with the set-id and sticky bits.
     pub mode: u32,
-    /// User and group.
     pub owner: (u32, u32),
     pub links: u64,
     pub stamp: Stamp,
@@ -39,7 +37,6 @@ pub struct Stamp {
 pub enum Kind {
     File,
     Directory,
-    /// A symbolic link and its target.
     Symlink(PathBuf),
     Pipe,
     Socket,
@@ -57,12 +54,11 @@ impl fmt::Display for Kind {
             Kind::Pipe => f.write_str("pipe"),
             Kind::Socket => f.write_str("socket"),
             Kind::Device(_) => f.write_str("device"),
-            Kind::Closed => f.write_str("directory that cannot be looked into"),
+            Kind::Closed => f.write_str("unreadable directory"),
         }
     }
 }
 
-/// One difference between two trees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     pub path: PathBuf,

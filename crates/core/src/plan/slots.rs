@@ -6,7 +6,6 @@ use super::{BackendKeys, BackendPlan, count};
 use crate::config::{Isolation, ItemSource, Key, Origin, Sandbox, Settings, shell_words};
 use crate::slot::{Commit, NewItems, Review, SlotRules};
 
-/// How a task queue is processed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotsPlan {
     /// What decisions depend on. Whether there is a reviewer prompt is not known here.
@@ -120,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_reviewed_and_one_slot_works_until_somebody_says_otherwise() {
+    fn nothing_is_reviewed_and_one_slot_works_by_default() {
         let usual = plan("").slots;
         let rules = SlotRules {
             iterations: None,

@@ -19,17 +19,14 @@ pub struct IterationOrder {
     pub objective: String,
     /// The output of the earlier steps of the chain, if the run is a step of one.
     pub handoff: String,
-    /// The current text of `harness.md`.
     pub harness_instructions: String,
     pub completion: Completion,
     /// `None` if waves are disabled.
     pub parallel: Option<ParallelPlan>,
     pub own_tree: Option<OwnTree>,
-    /// The wave that was joined before this iteration.
     pub joined: Option<Wave>,
     /// How many chains may still be started; `None` if chains are disabled.
     pub chains: Option<u64>,
-    /// The chains that ended before this iteration.
     pub returned: Vec<Returned>,
 }
 
@@ -58,15 +55,15 @@ pub fn render(order: &IterationOrder) -> String {
         section(&mut out, "Structured parallelism:", &offer(&bin, parallel));
     }
     if let Some(tree) = &order.own_tree {
-        section(&mut out, "Your working tree:", &own_tree(tree));
+        section(&mut out, "Your worktree:", &own_tree(tree));
     }
     if let Some(most) = order.chains {
         section(&mut out, "Chains:", &chain::offer(&bin, most));
     }
     if let Some(wave) = &order.joined {
-        section(&mut out, "What the branches found:", &results(wave, budgets.branches));
+        section(&mut out, "Results of the branches:", &results(wave, budgets.branches));
     }
-    section(&mut out, "What the chains left:", &chain::left(&order.returned, budgets.chains));
+    section(&mut out, "Results of the chains:", &chain::left(&order.returned, budgets.chains));
     section(
         &mut out,
         &format!("Iteration: {}/{}", context.iteration, order.max_iterations),
@@ -109,13 +106,13 @@ fn tools(order: &IterationOrder) -> String {
     format!(
         "The tool is also in $AUTOLOOP_BIN. Publish an event, with a short summary:\n\
          - `{bin} emit {example} \"what was done, in one sentence\"`\n\
-         Keep book of issues and slices (accepted at any time, never routing):\n\
+         Record issues and slices (always accepted, never routed):\n\
          - `{bin} emit issue.discovered \"id=issue-1; summary=what is wrong; disposition=open; owner=builder;\"`\n\
-         Remember what the next turns should know:\n\
+         Store what later turns should know:\n\
          - `{bin} memory add learning \"a short durable lesson\"`\n\
-         - `{bin} memory add preference <category> \"how it is wanted\"`\n\
+         - `{bin} memory add preference <category> \"what to do\"`\n\
          - `{bin} memory find <words>` and `{bin} memory remove <id> \"why\"`\n\
-         Look at what happened:\n{}",
+         Inspect the run:\n{}",
         inspect_hints(&order.context)
     )
 }
@@ -127,7 +124,7 @@ fn protocol(order: &IterationOrder) -> String {
         [] => "- Emit one event with the result of this turn; any event of your own is accepted.\n"
             .to_owned(),
         events => format!(
-            "- Emit one of these events before you end: {}. Any other is refused, and the tool exits with 3.\n",
+            "- Emit one of these events before you end your turn: {}. Any other is refused with exit code 3.\n",
             names(events, "", budgets)
         ),
     };
@@ -143,7 +140,7 @@ fn protocol(order: &IterationOrder) -> String {
     if promise.is_some() {
         let _ = writeln!(
             out,
-            "- Fallback, only if you cannot run the event tool: when the objective is met, print the completion promise instead of emitting an event. It counts only in a turn that emitted no event and had none refused{after}."
+            "- Fallback, only if you cannot run the event tool: when the objective is met, print the completion promise instead of emitting an event. It counts only in a turn without an emitted or refused event{after}."
         );
     }
     out

@@ -64,7 +64,6 @@ pub(super) fn names(list: &[String], none: &str, budgets: &Budgets) -> String {
     text::clip(&all, budgets.note).into_owned()
 }
 
-/// Notices, memory pressure and backpressure.
 pub(super) fn signals(out: &mut String, context: &LoopContext) {
     let budgets = &context.budgets;
     section(out, "Notices from the harness:", &notices(&context.notices, budgets));
@@ -165,7 +164,6 @@ pub(super) fn topology(routing: &Routing, budgets: &Budgets) -> String {
     out
 }
 
-/// Commands that show what happened so far.
 pub(super) fn inspect_hints(context: &LoopContext) -> String {
     let bin = command(&context.tools.bin, &context.budgets);
     let mut out = String::new();

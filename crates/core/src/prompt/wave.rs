@@ -1,4 +1,4 @@
-//! What agents and people are told about waves.
+//! The texts about waves, for agents and people.
 
 use std::fmt::Write;
 
@@ -10,33 +10,31 @@ use crate::text::{fenced, head, one_line};
 use crate::wave::{Branch, Wave};
 
 /// How many characters of the names of conflicting files are shown; the record has more.
-const FILES_TOLD: usize = 300;
+const FILES_SHOWN: usize = 300;
 /// How many characters of a reason are shown.
-const DETAIL_TOLD: usize = 500;
+const DETAIL_SHOWN: usize = 500;
 
-/// How to request a wave.
 pub fn offer(bin: &str, parallel: &ParallelPlan) -> String {
     let most = parallel.max_branches;
     let (place, care) = match parallel.isolation {
         Isolation::Shared => {
-            ("in this same tree", "A branch must not depend on another, nor edit the same files.")
+            ("in this directory", "A branch must not depend on another or edit the same files.")
         }
         Isolation::Worktree => (
-            "in a git worktree of its own, made from the last commit",
-            "Commit first what branches need. A branch must not depend on another; its commits are merged when all have ended, \
-             and those that conflict stay on a git branch that you are told.",
+            "in its own git worktree, created from the last commit",
+            "Commit what branches need first. A branch must not depend on another; its commits are merged when all have ended. \
+             Commits that conflict stay on a git branch, and the next prompt names it.",
         ),
     };
     format!(
-        "Objectives that do not depend on each other can be worked on at once, each by a branch: a turn of its own {place}. \
-         At most {most}. You go on when all of them have ended, with what each of them found.\n\
-         - `{bin} emit explore.parallel \"$(printf -- '- first question\\n- second question')\"` to look into several things and come back here\n\
-         - `{bin} emit <allowed event>.parallel \"$(printf -- '- first part\\n- second part')\"` to hand that event over once for each part\n\
-         The list has one bullet (or number) a line, each another. {care}\n"
+        "Independent objectives can be worked on in parallel, each by a branch: one turn {place}. \
+         The maximum is {most} branches. The run continues when all have ended; the next prompt contains their results.\n\
+         - `{bin} emit explore.parallel \"$(printf -- '- first question\\n- second question')\"` to examine several questions and return to this role\n\
+         - `{bin} emit <allowed event>.parallel \"$(printf -- '- first part\\n- second part')\"` to hand over that event once for each part\n\
+         The list has one bullet (or number) per line, without duplicates. {care}\n"
     )
 }
 
-/// The worktree of a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnTree {
     pub dir: String,
@@ -45,35 +43,34 @@ pub struct OwnTree {
 
 pub fn own_tree(tree: &OwnTree) -> String {
     format!(
-        "You work in {}, a git worktree that is yours alone, on the branch {}. Work there, and nowhere else in the project; stay on that branch. \
-         You may commit, and need not. When all branches of the wave have ended, everything that you leave there, but for ignored files, \
+        "You work in {}, your own git worktree, on the branch {}. Change files only there, and stay on that branch. \
+         You may commit, but need not. When all branches of the wave have ended, everything in the worktree except for ignored files \
          becomes one commit that is merged into the project.\n",
         one_line(&tree.dir),
         one_line(&tree.branch)
     )
 }
 
-/// The outcome of merging a branch, in a sentence.
-fn told(merge: &Merge) -> String {
+fn outcome_sentence(merge: &Merge) -> String {
     let Merge { outcome, branch, commit, files, detail, .. } = merge;
-    let files = one_line(head(files, FILES_TOLD)).replace(',', ", ");
-    let detail = one_line(head(detail, DETAIL_TOLD));
+    let files = one_line(head(files, FILES_SHOWN)).replace(',', ", ");
+    let detail = one_line(head(detail, DETAIL_SHOWN));
     let why = match outcome {
         MergeOutcome::Nothing => return "It changed no file.".to_owned(),
         MergeOutcome::Merged => {
             return format!("Its work is merged ({}).", short(commit));
         }
-        MergeOutcome::Conflict => format!("what is checked out changes {files} differently"),
+        MergeOutcome::Conflict => format!("the checked-out commit changes {files} differently"),
         MergeOutcome::Uncommitted => {
-            format!("the project has changes in {files} that are not committed")
+            format!("the project has uncommitted changes in {files}")
         }
-        MergeOutcome::Busy => format!("{detail} is under way in the project"),
-        MergeOutcome::Unfinished => format!("{detail} was left unfinished in its tree"),
+        MergeOutcome::Busy => format!("{detail} is in progress in the project"),
+        MergeOutcome::Unfinished => format!("{detail} was left unfinished in its worktree"),
         MergeOutcome::Changed => "its files were changed after the branch had ended".to_owned(),
         MergeOutcome::InPlace => return "It is in the files of the project.".to_owned(),
         MergeOutcome::NotTried => format!("it ended with {detail}"),
         MergeOutcome::Failed => {
-            format!("{}. Its working tree was left as it is", detail.trim_end_matches('.'))
+            format!("{}. Its worktree is kept", detail.trim_end_matches('.'))
         }
     };
     format!(
@@ -92,7 +89,7 @@ pub fn joined_payload(wave: &Wave) -> String {
     let branch = |(place, merge): (usize, &Merge)| {
         let files = match merge.files.is_empty() {
             true => String::new(),
-            false => format!(" in {}", one_line(head(&merge.files, FILES_TOLD))),
+            false => format!(" in {}", one_line(head(&merge.files, FILES_SHOWN))),
         };
         let kept = match merge.outcome.is_settled() {
             true => String::new(),
@@ -109,7 +106,6 @@ pub fn joined_payload(wave: &Wave) -> String {
     }
 }
 
-/// The outcomes and outputs of the branches of a wave.
 pub fn results(wave: &Wave, budget: usize) -> String {
     let mut out = format!(
         "Wave {} ({}): all {} branches have ended.\n",
@@ -131,7 +127,7 @@ pub fn results(wave: &Wave, budget: usize) -> String {
             let _ = writeln!(out, "why: {}", one_line(&outcome.detail));
         }
         if let Some(merge) = merge {
-            let _ = writeln!(out, "{}", told(merge));
+            let _ = writeln!(out, "{}", outcome_sentence(merge));
         }
         out.push_str(&fenced(&outcome.output.shortened(share).to_string()));
     }
@@ -141,7 +137,7 @@ pub fn results(wave: &Wave, budget: usize) -> String {
 /// `spec.md`: the objectives of a wave.
 pub fn spec_page(start: &WaveStart) -> String {
     format!(
-        "# Wave {}\n\nAsked for by `{}`, after `{}`.\n\n{}",
+        "# Wave {}\n\nRequested by `{}`, after `{}`.\n\n{}",
         start.wave_id, start.trigger_topic, start.opening_recent_event, start.objectives
     )
 }

@@ -27,12 +27,11 @@ const SHOWN: usize = 400;
 /// How many characters of a reason are passed to the tracker.
 const REMARKED: usize = 2_000;
 
-/// An answer that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadAnswer {
-    #[error("it answered with something that is not JSON: {0}")]
+    #[error("its answer is not JSON: {0}")]
     NotJson(String),
-    #[error("it answered with JSON that contains no issues: {0}")]
+    #[error("its answer contains no issues: {0}")]
     NoIssues(String),
     /// An error, although it exited with 0.
     #[error("it answered with an error: {0}")]
@@ -88,7 +87,7 @@ pub fn complaint(stdout: &str, stderr: &str) -> String {
     let plain = || [stderr, stdout].into_iter().find(|text| !text.trim().is_empty());
     match spoken {
         Some(error) => clipped(&error),
-        None => plain().map_or_else(|| "it said nothing".to_owned(), clipped),
+        None => plain().map_or_else(|| "it printed nothing".to_owned(), clipped),
     }
 }
 
@@ -187,7 +186,6 @@ impl<'r> Fields<'r> {
     }
 }
 
-/// An issue that has to be done first.
 #[derive(Debug)]
 struct Dependency {
     id: String,

@@ -49,7 +49,6 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Whether the request itself is invalid, so that it would be refused at any time.
     pub fn is_mistake(&self) -> bool {
         use Refusal::{BadId, BadOwner, Endless, Itself, NoPriority, NoTitle, TooLong};
         matches!(

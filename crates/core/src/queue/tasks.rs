@@ -17,7 +17,6 @@ const FAMILY: &str = "queue.task.";
 /// jump is forged and would use up the numbers.
 const LARGEST_GAP: u64 = 1_000;
 
-/// All tasks, in the order in which they were added.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "KeptTasks")]
 pub struct Tasks {
@@ -69,7 +68,6 @@ impl Tasks {
         self.places.get(id).map(|place| &self.all[*place])
     }
 
-    /// The dependencies of a task that are not closed.
     pub fn open_dependencies<'a>(&'a self, task: &'a Task) -> impl Iterator<Item = &'a str> {
         let is_open = |id: &&String| self.get(id).is_some_and(|task| !task.is_closed);
         task.after.iter().filter(is_open).map(String::as_str)
@@ -246,7 +244,6 @@ impl Tasks {
         }
     }
 
-    /// The path of dependencies from one task to another.
     fn path(&self, from: &str, to: &str) -> Option<Vec<String>> {
         // From which task each was reached.
         let mut before: BTreeMap<&str, &str> = BTreeMap::from([(from, from)]);
@@ -267,7 +264,7 @@ impl Tasks {
     }
 
     /// Applies an event. Events are checked before they are written and again when they are read, so an
-    /// invalid one has no effect, whoever wrote it.
+    /// invalid one has no effect, whatever its writer.
     fn take(&mut self, event: Event<'_>, now: Timestamp) -> Result<(), Refusal> {
         match event {
             Event::QueueAdded(added) => {
@@ -482,14 +479,12 @@ impl Tasks {
         Ok(reopened.record(&heading(now)))
     }
 
-    /// Adds a dependency of a task.
     pub fn link(&self, id: &str, after: &str, now: Timestamp) -> Result<Record, Refusal> {
         let linked = QueueLinked { task: id.to_owned(), after: after.to_owned() };
         self.check_linked(&linked)?;
         Ok(linked.record(&heading(now)))
     }
 
-    /// Removes a dependency of a task.
     pub fn unlink(&self, id: &str, after: &str, now: Timestamp) -> Result<Record, Refusal> {
         let unlinked = QueueUnlinked { task: id.to_owned(), after: after.to_owned() };
         self.check_unlinked(&unlinked)?;

@@ -31,7 +31,6 @@ macro_rules! system_events {
     ($( $(#[$doc:meta])* $name:ident $(<$long:lifetime>)? = $topic:literal {
         $( $(#[$field_doc:meta])* $field:ident: $kind:ty, )*
     } )*) => {
-        /// The meaning of a record.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Event<'a> {
             $( $name($name $(<$long>)?), )*
@@ -103,21 +102,18 @@ system_events! {
         /// The text in an agent's output that completes the run.
         completion_promise: String,
         completion_event: String,
-        /// How many iterations lie between two metareviews.
         review_every: u64,
         objective: String,
         /// Absent for the project's own loop.
         preset: Option<String>,
         /// Where the files of the preset are, unless the run has its own copy.
         preset_dir: Option<String>,
-        /// The run that this one is a branch of.
         parent: Option<String>,
         /// The event that routes the first iteration of a branch.
         opening_event: Option<String>,
     }
 
     LoopResume = "loop.resume" {
-        /// The last completed iteration.
         resumed_from_iteration: u64,
         /// Empty where the run had not ended.
         previous_stop_reason: Word<StopReason>,
@@ -128,7 +124,6 @@ system_events! {
         reason: Word<StopReason>,
     }
 
-    /// The run ended without reaching its goal.
     LoopStop = "loop.stop" {
         reason: Word<StopReason>,
         /// With `max_iterations`, as the next two.
@@ -142,7 +137,6 @@ system_events! {
     }
 
     IterationStart<'a> = "iteration.start" {
-        /// The event that routes the iteration.
         recent_event: String,
         suggested_roles: String,
         /// What those roles may emit.
@@ -161,7 +155,6 @@ system_events! {
         promised: Option<bool>,
         /// Written where it failed because the harness was asked to stop.
         interrupted: Option<bool>,
-        /// Why the agent failed.
         detail: Option<String>,
     }
 
@@ -180,11 +173,9 @@ system_events! {
         output: Text<'a>,
         /// Written where it failed because the harness was asked to stop.
         interrupted: Option<bool>,
-        /// Why the agent failed.
         detail: Option<String>,
     }
 
-    /// What a turn cost, where the client reports it.
     BackendUsage = "backend.usage" {
         input_tokens: Amount,
         output_tokens: Amount,
@@ -203,7 +194,6 @@ system_events! {
         session_id: Option<String>,
     }
 
-    /// A turn waits because its client is unavailable.
     BackendParked = "backend.parked" {
         client: String,
         class: Word<ErrorClass>,
@@ -213,7 +203,6 @@ system_events! {
         until: String,
     }
 
-    /// A turn that waited begins again.
     BackendResumed = "backend.resumed" {
         client: String,
         /// Since the turn began.
@@ -221,7 +210,6 @@ system_events! {
     }
 
     ReviewStart<'a> = "review.start" {
-        /// The contract, such as `metareview`.
         kind: String,
         backend_kind: Word<BackendKind>,
         command: String,
@@ -241,14 +229,11 @@ system_events! {
         diff: Option<Text<'a>>,
         /// Written where it failed because the harness was asked to stop.
         interrupted: Option<bool>,
-        /// Why the agent failed.
         detail: Option<String>,
     }
 
-    /// A reviewer changed what it may not change.
     ReviewViolation = "review.violation" {
         kind: String,
-        /// Relative to the project.
         path: String,
         what: String,
         outcome: Word<ViolationOutcome>,
@@ -256,19 +241,16 @@ system_events! {
         beneath: Option<u64>,
     }
 
-    /// A user reverted the changes of a metareview.
     LoopReverted = "loop.reverted" {
         /// The iteration that the review preceded.
         review: Option<u64>,
         files: String,
     }
 
-    /// An event of an agent was refused.
     #[derive(serde::Serialize, serde::Deserialize)]
     EventInvalid = "event.invalid" {
         /// The event that routed the iteration.
         recent_event: String,
-        /// The refused topic.
         emitted: String,
         suggested_roles: String,
         allowed_events: String,
@@ -278,15 +260,12 @@ system_events! {
 
     /// A writer ended a line that another writer left torn.
     JournalRepaired = "journal.repaired" {
-        /// Where the torn line begins.
         offset: u64,
-        /// Its length.
         bytes: u64,
     }
 
     WaveStart = "wave.start" {
         wave_id: String,
-        /// The event that requested the wave.
         trigger_topic: String,
         branch_count: u64,
         /// The event that routed the parent.
@@ -316,7 +295,6 @@ system_events! {
         /// The git tree object of the branch's worktree; nothing else is merged.
         tree: Option<String>,
         output: Text<'a>,
-        /// Why its agent failed.
         detail: Option<String>,
     }
 
@@ -331,7 +309,6 @@ system_events! {
         commit: String,
         /// The git tree object that was merged, or that is on the branch.
         tree: Option<String>,
-        /// The conflicting files.
         files: String,
         detail: Option<String>,
     }
@@ -371,7 +348,6 @@ system_events! {
         failed_branches: String,
     }
 
-    /// A requested wave was refused.
     WaveInvalid = "wave.invalid" {
         trigger_topic: String,
         reason: String,
@@ -382,7 +358,6 @@ system_events! {
 
     ChainStart = "chain.start" {
         name: String,
-        /// Presets, separated by commas.
         steps: String,
         step_count: u64,
         objective: Option<String>,
@@ -411,7 +386,6 @@ system_events! {
         preset: String,
         stop_reason: Word<StopReason>,
         elapsed_ms: Option<u64>,
-        /// Why the step could not begin, or why its agent failed.
         detail: Option<String>,
         /// The changed files, one per line, where they are known.
         files: Option<String>,
@@ -433,7 +407,6 @@ system_events! {
         justification: String,
     }
 
-    /// A granted chain ended, and the run that requested it continues.
     ChainSpawnFinish<'a> = "chain.spawn.finish" {
         chain_id: String,
         outcome: Word<ChainOutcome>,
@@ -442,14 +415,12 @@ system_events! {
         output: Text<'a>,
     }
 
-    /// A requested chain was refused.
     ChainInvalid = "chain.invalid" {
         trigger_topic: String,
         /// One word.
         reason: String,
         /// The limit that the chain would exceed.
         limit: Option<u64>,
-        /// The reason as the agent reads it.
         detail: String,
     }
 
@@ -475,7 +446,6 @@ system_events! {
     }
 
     SlotRunResume = "slot.run.resume" {
-        /// The last iteration that began.
         resumed_from_iteration: u64,
     }
 
@@ -491,7 +461,6 @@ system_events! {
         base: String,
         /// Empty in the shared worktree.
         branch: String,
-        /// The working directory.
         tree: String,
     }
 
@@ -510,7 +479,6 @@ system_events! {
         timed_out: bool,
         elapsed_ms: u64,
         picked: Picked,
-        /// Why the agent failed.
         reason: Option<String>,
         /// Written where the output contains the stop marker.
         stop_marker: Option<bool>,
@@ -548,7 +516,6 @@ system_events! {
         exit_code: ExitCode,
         timed_out: bool,
         elapsed_ms: u64,
-        /// Why the agent failed.
         reason: Option<String>,
         /// Written where the output contains the stop marker.
         stop_marker: Option<bool>,
@@ -563,7 +530,6 @@ system_events! {
         commit: String,
         /// The git tree object that was merged.
         tree: Option<String>,
-        /// The conflicting files, separated by commas.
         files: String,
         detail: Option<String>,
     }
@@ -606,7 +572,6 @@ system_events! {
         owner: String,
         /// When the claim expires, unless it is renewed.
         until: String,
-        /// The number of the claim.
         fence: u64,
     }
 

@@ -37,7 +37,6 @@ enum State {
     /// After a colon, or in a list.
     BeforeValue,
     Inside(Role),
-    /// Inside the wanted number, `true`, `false` or `null`.
     Literal,
     /// The text was found, or the record ended.
     Over,
@@ -208,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_field_is_found_by_whomever_it_was_written() {
+    fn the_field_is_found_whatever_the_writer() {
         for (line, text) in [
             (r#"{"run": "r", "fields": {"exit_code": "0", "output": "a\u0022b"}}"#, "a\"b"),
             (r#"{"fields":{"output":"a\"b\\","more":"x"},"output":"no"}"#, "a\"b\\"),

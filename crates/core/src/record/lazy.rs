@@ -22,7 +22,6 @@ enum Seen<'a> {
 }
 
 impl<'a> Glance<'a> {
-    /// Reads a line, without its newline.
     pub fn read(line: &'a [u8]) -> Result<Self, BadLine> {
         if let Some(scan) = scan(line) {
             return Ok(Glance(Seen::Scanned(scan)));
@@ -102,7 +101,6 @@ impl<'a> Glance<'a> {
         }
     }
 
-    /// Whether it is an agent's record. Does not read the payload, which may be long.
     pub fn has_payload(&self) -> bool {
         match &self.0 {
             Seen::Scanned(scan) => scan.payload.is_some(),
@@ -128,7 +126,6 @@ impl<'a> Glance<'a> {
     }
 }
 
-/// A field of a system record.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Field<'a> {
     /// Still escaped.

@@ -4,7 +4,6 @@ use super::value::{Value, print_text};
 use super::{Body, Object, Record};
 use crate::topic::Topic;
 
-/// Why a line is not a record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadLine {
     #[error("not UTF-8 at byte {at} of the line")]
@@ -16,7 +15,7 @@ pub enum BadLine {
     /// A key occurs twice: two readers could read two different records.
     #[error("ambiguous: {0}")]
     Ambiguous(String),
-    #[error("not a record: the line holds {0}, and a record is an object")]
+    #[error("not a record: the line contains {0}, not an object")]
     NotAnObject(&'static str),
     #[error("not a record: {0:?} is missing")]
     Missing(&'static str),

@@ -3,7 +3,6 @@
 use crate::wire_enum::{Word, words};
 
 words! {
-    /// Why a run of a loop ended.
     StopReason {
         CompletionEvent = "completion_event",
         CompletionPromise = "completion_promise",
@@ -14,7 +13,6 @@ words! {
         CannotBegin = "cannot_begin",
     }
 
-    /// How a chain ended.
     ChainOutcome {
         AllStepsComplete = "all_steps_complete",
         StepFailed = "step_failed",
@@ -32,19 +30,16 @@ words! {
     #[derive(Default)]
     Changes {
         Empty = "empty",
-        /// No other slot can have made them.
         Made = "some",
         /// There is no git repository, or other slots changed the same directory.
         #[default]
         Unknown = "unknown",
     }
 
-    /// How a slot ended.
     SlotOutcome {
         Passed = "passed",
         /// The last review still had findings.
         Drift = "drift",
-        /// A reviewer broke the contract.
         Violation = "violation",
         /// An agent failed, the merge back failed, or nothing was changed and no review confirmed
         /// that no change was needed.
@@ -53,13 +48,10 @@ words! {
         NoItem = "no_item",
     }
 
-    /// What kept a reviewer from changing the worktree.
     HeldBy {
         /// A view of the worktree that is discarded with everything written to it.
         Overlay = "overlay",
-        /// The kernel denied writes.
         Landlock = "landlock",
-        /// The worktree was restored.
         Snapshot = "snapshot",
         Nothing = "nothing",
     }
@@ -76,7 +68,6 @@ words! {
         NotListed = "not told one by one",
     }
 
-    /// Why a run over a queue ended.
     SlotsEnd {
         Iterations = "iterations",
         StopMarker = "stop_marker",

@@ -138,7 +138,6 @@ impl<'a> Cursor<'a> {
         taken
     }
 
-    /// A string without its quotes; its escapes were checked before.
     fn text(&mut self) -> Option<&'a [u8]> {
         self.expect(b"\"")?;
         let end = memchr::memchr(b'"', self.rest)?;

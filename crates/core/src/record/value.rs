@@ -7,7 +7,6 @@ use serde_json::value::RawValue;
 use super::BadLine;
 use crate::json::{each_pair, escape};
 
-/// The deepest nesting of values.
 const DEEPEST: usize = 127;
 
 /// A JSON value. Objects keep their order and have no duplicate keys.
@@ -35,7 +34,6 @@ impl Value {
         }
     }
 
-    /// Parses one JSON value.
     pub(super) fn parse(line: &str) -> Result<Value, BadLine> {
         let text = line.trim_matches([' ', '\t', '\r', '\n']);
         // The grammar of an object is checked while it is read.
@@ -46,7 +44,6 @@ impl Value {
         Value::read(text, line, DEEPEST)
     }
 
-    /// Reads a value of a line.
     fn read(text: &str, line: &str, depth: usize) -> Result<Value, BadLine> {
         let at = text.as_ptr().addr() - line.as_ptr().addr();
         let bad = |error| BadLine::not_json(&error, at);

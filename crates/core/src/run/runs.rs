@@ -21,7 +21,6 @@ pub struct Runs {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SomeRun {
-    /// A run of a loop, or records without a start.
     Loop(Box<Run>),
     Other(Box<OtherRun>),
 }
@@ -38,7 +37,6 @@ pub struct OtherRun {
     pub times: (String, String),
     /// Ended steps or iterations, and their maximum; 0 for no limit.
     pub progress: (u64, u64),
-    /// The topic of the last record.
     pub last_event: String,
     /// The run of the last step of a chain.
     pub step_run: Option<String>,
@@ -166,7 +164,6 @@ impl SomeRun {
         }
     }
 
-    /// The last event of a loop, or the topic of the last record.
     pub fn last_event(&self) -> &str {
         match self {
             SomeRun::Loop(run) => &run.recent_event,

@@ -8,7 +8,6 @@ use crate::wire_enum::Word;
 
 /// How many characters of a chain's reports are kept for the run that requested it.
 const OUTPUT_KEPT: usize = 24_000;
-/// The maximum length of a request, in characters.
 pub const LONGEST_REQUEST: usize = 10_000;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,7 +44,6 @@ pub struct Returned {
 pub struct Spawns {
     /// The undecided requests, in order.
     pub requests: Vec<SpawnRequest>,
-    /// The granted chain that has not ended.
     pub open: Option<ChainSpawned>,
     /// Those that ended after the last iteration.
     pub returned: Vec<Returned>,

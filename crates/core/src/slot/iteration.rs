@@ -9,7 +9,6 @@ use crate::record::SlotsIterationFinish;
 use crate::text;
 use crate::wire_enum::Word;
 
-/// How many failed items are listed.
 const NAMED: usize = 10;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,7 +31,6 @@ impl FinishedIteration {
         passed.count() as u64
     }
 
-    /// How many items were worked on and did not pass.
     pub fn failed(&self) -> u64 {
         self.failures().count() as u64
     }
@@ -52,7 +50,6 @@ impl FinishedIteration {
         }
     }
 
-    /// The failure in one line; `None` where every item passed.
     pub fn failure(&self) -> Option<String> {
         let failed = self.failed();
         if failed == 0 {
@@ -73,7 +70,6 @@ impl FinishedIteration {
 }
 
 impl Slots {
-    /// The results of the slots that ended so far.
     pub fn iteration_so_far(&self, iteration: u64) -> FinishedIteration {
         let slots = self.slots.iter().filter(|slot| slot.iteration == iteration);
         let item = |slot: &Slot| {
@@ -115,7 +111,7 @@ impl Tally {
         Tally { taken: last.len() as u64, passed: passed.count() as u64 }
     }
 
-    pub fn is_well(self) -> bool {
+    pub fn is_success(self) -> bool {
         self.taken == self.passed
     }
 }

@@ -26,7 +26,6 @@ impl Slots {
         }
     }
 
-    /// The progress in a sentence.
     pub fn summary(&self, status: Status) -> String {
         let Tally { taken, passed } = Tally::of(self);
         let status = match &self.finish {
@@ -152,7 +151,6 @@ impl Slot {
         ]
     }
 
-    /// The outcome, or the current phase.
     pub fn state(&self) -> String {
         match (&self.finish, &self.phase) {
             (Some(finish), _) => finish.outcome.to_string(),

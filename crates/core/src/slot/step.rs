@@ -10,7 +10,6 @@ use crate::review::{Contract, Round, Ruling, Verdict};
 /// How often work may change after it passed a review, and is reviewed again.
 const MOST_CHANGES: u64 = 2;
 
-/// The settings of a run that its decisions depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotRules {
     /// The maximum; `None` for no limit.
@@ -50,7 +49,6 @@ pub enum Commit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Review {
     On,
-    /// Reviews are turned off.
     Off,
     NoPrompt,
 }
@@ -62,7 +60,6 @@ pub enum Step {
     /// Claim items and start an iteration with them.
     Open {
         iteration: u64,
-        /// The slots that need an item.
         slots: Vec<u64>,
     },
     /// Run the slots of an iteration that started and did not end.
@@ -112,7 +109,9 @@ pub fn next_step(slots: &Slots, rules: &SlotRules) -> Step {
         0 => None,
         _ if slots.is_stopping => Some(End::StopMarker),
         // The last search for items found none, and the run was not resumed since.
-        _ if iteration > slots.resumed_after && all_in_vain(slots, iteration) => Some(End::NoItems),
+        _ if iteration > slots.resumed_after && none_worked_on(slots, iteration) => {
+            Some(End::NoItems)
+        }
         _ if slots.left_to_take(rules) == 0 => Some(End::MaxItems),
         _ if rules.iterations.is_some_and(|most| iteration >= most) => Some(End::Iterations),
         _ => None,
@@ -132,7 +131,7 @@ pub fn begins(iteration: u64, has_item: bool) -> bool {
     has_item || iteration == 1
 }
 
-fn all_in_vain(slots: &Slots, iteration: u64) -> bool {
+fn none_worked_on(slots: &Slots, iteration: u64) -> bool {
     slots.slots.iter().filter(|slot| slot.iteration == iteration).all(|slot| !slot.has_item())
 }
 
@@ -142,7 +141,6 @@ impl Slots {
         SlotRunFinish { reason: end.into(), taken, passed }
     }
 
-    /// How many items may still be taken. A repeated item counts again.
     fn left_to_take(&self, rules: &SlotRules) -> u64 {
         let recent = self.slots.iter().filter(|slot| slot.iteration > self.resumed_after);
         let taken = recent.filter(|slot| slot.has_item()).count() as u64;
@@ -150,7 +148,7 @@ impl Slots {
     }
 
     /// The items that are not taken again. A run without a limit would otherwise retry a failing
-    /// item for ever; with a limit, another attempt is as good a use of an iteration as any. A
+    /// item forever; with a limit, another attempt is as good a use of an iteration as any. A
     /// resumed run tries each once more.
     pub fn spent(&self, rules: &SlotRules) -> Vec<&str> {
         if rules.iterations.is_some() {
@@ -196,7 +194,7 @@ fn after_review(slot: &Slot, last: &Reviewed, rules: &SlotRules) -> SlotStep {
     let Some(verdict) = last.verdict.known() else {
         // An unknown verdict is no pass.
         let verdict = &last.verdict;
-        let why = format!("the verdict is '{verdict}', which this version does not know");
+        let why = format!("unknown verdict '{verdict}'");
         return slot.ends(Outcome::Failed, why);
     };
     let round = Round { revisions: last.attempt, breaches: slot.violations(last.attempt) };

@@ -160,7 +160,7 @@ fn a_failure_ends_the_slot_at_once() {
         done.clone().reviewed(0, "violation").next(&RULES),
         "violation: no JSON; `slots.reviewContractRepair = 1` asks the reviewer once more"
     );
-    insta::assert_snapshot!(done.clone().reviewed(0, "approve").next(&RULES), @"failed: the verdict is 'approve', which this version does not know");
+    insta::assert_snapshot!(done.clone().reviewed(0, "approve").next(&RULES), @"failed: unknown verdict 'approve'");
     let fixed = done.reviewed(0, "drift").fixed(1, 3);
     assert_eq!(fixed.next(&RULES), "failed: the fixer failed (exit code 3)");
 }

@@ -10,7 +10,6 @@ const NAMES: usize = 5;
 /// How many characters of an event are shown.
 const NAME: usize = 100;
 
-/// A remark about the last iteration that did not fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remark {
     /// It emitted no event, and none was refused.

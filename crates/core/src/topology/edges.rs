@@ -5,7 +5,6 @@ use super::{OPENING_EVENT, Topology};
 use crate::pattern::Pattern;
 use crate::topic::TopicClass;
 
-/// An event of a role and its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edge<'t> {
     /// `None` for the beginning.

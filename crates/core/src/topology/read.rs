@@ -35,7 +35,6 @@ impl Topology {
         Topology::read(text).map(|(topology, _)| topology)
     }
 
-    /// Parses a topology file and finds its unknown keys.
     pub fn read(text: &str) -> Result<(Topology, Vec<UnknownKey>), Invalid> {
         let file = TomlFile::parse(text)?;
         let (TopologyFile { name, completion, role: roles, handoff: names }, unknown) =
@@ -76,14 +75,14 @@ fn no_such_role(name: &str, roles: &[Role]) -> String {
         [role] => format!("the only role is '{role}'"),
         _ => format!("the roles are {}", known.join(", ")),
     };
-    format!("there is no role '{}'; {known}", name.escape_debug())
+    format!("unknown role '{}': {known}", name.escape_debug())
 }
 
 /// Why an agent cannot route with an event.
 pub(super) fn whose(event: &str) -> &'static str {
     match TopicClass::of(event) {
-        TopicClass::Reserved => "topics like this are written by the harness alone",
-        TopicClass::Coordination => "events of coordination are bookkeeping and never count",
+        TopicClass::Reserved => "only the harness may write such topics",
+        TopicClass::Coordination => "coordination events never complete a run",
         TopicClass::Agent => "agents may emit it",
     }
 }
@@ -132,7 +131,7 @@ fn emitted_event<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Pattern, 
         && Topic::check(event).map_err(D::Error::custom)?.class() == TopicClass::Reserved
     {
         return Err(D::Error::custom(format!(
-            "'{}' is written by the harness alone, so no role can emit it",
+            "only the harness may write '{}', so no role can emit it",
             event.escape_debug()
         )));
     }
@@ -171,13 +170,13 @@ mod tests {
         insta::assert_snapshot!(mistake("[[role]]\nid = \"a,b\""), @r#"invalid name 'a,b': expected one word without commas, in `role.id` <- "a,b""#);
         insta::assert_snapshot!(mistake("[[role]]\nid = \"a\"\n[[role]]\nid = \"a\""), @r#"duplicate role 'a' <- "a""#);
         insta::assert_snapshot!(mistake("[[role]]\nid = \"a\"\nemits = [1]"), @"invalid type: integer `1`, expected a string, in `role.emits` <- 1");
-        insta::assert_snapshot!(mistake("[[role]]\nid = \"a\"\nemits = [\"loop.complete\"]"), @r#"'loop.complete' is written by the harness alone, so no role can emit it, in `role.emits` <- "loop.complete""#);
-        insta::assert_snapshot!(mistake("[[role]]\nid = \"a\"\nemits = [\"a b\"]"), @r#"topic 'a b' holds whitespace (' '); a topic is a word like review.ready, in `role.emits` <- "a b""#);
-        insta::assert_snapshot!(mistake("[[role]]\nid = \"a\"\n[handoff]\n\"x\" = [\"b\"]"), @r#"there is no role 'b'; the only role is 'a' <- "b""#);
-        insta::assert_snapshot!(mistake("[handoff]\n\"x\" = [\"b\"]"), @r#"there is no role 'b'; no role is defined <- "b""#);
-        insta::assert_snapshot!(mistake("completion = \"loop.complete\""), @r#"'loop.complete' cannot complete a run: topics like this are written by the harness alone, in `completion` <- "loop.complete""#);
-        insta::assert_snapshot!(mistake("completion = \"issue.resolved\""), @r#"'issue.resolved' cannot complete a run: events of coordination are bookkeeping and never count, in `completion` <- "issue.resolved""#);
-        insta::assert_snapshot!(mistake("completion = \"all done\""), @r#"topic 'all done' holds whitespace (' '); a topic is a word like review.ready, in `completion` <- "all done""#);
+        insta::assert_snapshot!(mistake("[[role]]\nid = \"a\"\nemits = [\"loop.complete\"]"), @r#"only the harness may write 'loop.complete', so no role can emit it, in `role.emits` <- "loop.complete""#);
+        insta::assert_snapshot!(mistake("[[role]]\nid = \"a\"\nemits = [\"a b\"]"), @r#"topic 'a b' contains whitespace (' '); a topic is a word like review.ready, in `role.emits` <- "a b""#);
+        insta::assert_snapshot!(mistake("[[role]]\nid = \"a\"\n[handoff]\n\"x\" = [\"b\"]"), @r#"unknown role 'b': the only role is 'a' <- "b""#);
+        insta::assert_snapshot!(mistake("[handoff]\n\"x\" = [\"b\"]"), @r#"unknown role 'b': no role is defined <- "b""#);
+        insta::assert_snapshot!(mistake("completion = \"loop.complete\""), @r#"'loop.complete' cannot complete a run: only the harness may write such topics, in `completion` <- "loop.complete""#);
+        insta::assert_snapshot!(mistake("completion = \"issue.resolved\""), @r#"'issue.resolved' cannot complete a run: coordination events never complete a run, in `completion` <- "issue.resolved""#);
+        insta::assert_snapshot!(mistake("completion = \"all done\""), @r#"topic 'all done' contains whitespace (' '); a topic is a word like review.ready, in `completion` <- "all done""#);
         insta::assert_snapshot!(mistake("[handoff]\n\"x\" = 1"), @"expected a role or a list of roles, in `handoff.x` <- 1");
         insta::assert_snapshot!(mistake("[[role]]\nid = \"a\"\nbackend_timeout_ms = \"soon\""), @r#"expected a whole number, in `role.backend_timeout_ms` <- "soon""#);
         assert!(

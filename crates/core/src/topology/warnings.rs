@@ -59,7 +59,7 @@ impl Topology {
                     "the handoff of '{event}' names no role: all roles are suggested after it"
                 );
                 warnings.push(warning("handoff_to_nobody", message));
-            } else if !self.is_heard(event) {
+            } else if !self.is_emitted(event) {
                 let message = format!("no role emits '{event}', so its handoff is never used");
                 warnings.push(warning("unheard_handoff", message));
             }
@@ -67,7 +67,6 @@ impl Topology {
         warnings
     }
 
-    /// The required events that no role may emit.
     pub fn never_seen(&self, required: &[String]) -> Vec<Warning> {
         let is_missing = |event: &&String| !is_agents(event) || !self.emits(event);
         let missing = required.iter().filter(|_| !self.roles.is_empty()).filter(is_missing);
@@ -106,7 +105,7 @@ impl Topology {
     }
 
     /// Whether an event of a handoff can occur: the beginning, an event of a role, or the join of a wave.
-    fn is_heard(&self, event: &Pattern) -> bool {
+    fn is_emitted(&self, event: &Pattern) -> bool {
         event.matches(OPENING_EVENT)
             || self.roles.iter().flat_map(|role| &role.emits).any(|emit| leads_to(emit, event))
     }
@@ -205,7 +204,7 @@ mod tests {
         };
         insta::assert_snapshot!(told(topology.warnings("loop.complete")), @r"
         unhandled_event: event 'x' of role 'a' is not in the handoff map: all roles are suggested after it
-        uncounted_completion: 'loop.complete' cannot complete the run: topics like this are written by the harness alone
+        uncounted_completion: 'loop.complete' cannot complete the run: only the harness may write such topics
         ");
         let required = ["x", "y", "issue.resolved"].map(str::to_owned);
         insta::assert_snapshot!(told(topology.never_seen(&required)), @r"

@@ -145,7 +145,6 @@ fn field(key: &'static str, value: &RawValue) -> Result<String, Violation> {
     })
 }
 
-/// The text of a JSON string.
 fn string(value: &RawValue) -> Option<String> {
     let raw = value.get().strip_prefix('"')?.strip_suffix('"')?;
     Some(json::unescape(raw.as_bytes()).into_owned())

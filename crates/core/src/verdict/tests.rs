@@ -91,7 +91,7 @@ fn every_violation_says_what_is_wrong_and_where() {
     invalid 'followUpPrompt': expected a string, found a number
     "#);
     let failed = Answer { outcome: crate::agents::Outcome::Aborted, ..Answer::default() };
-    insta::assert_snapshot!(printed(&read_answer(&failed)), @r#"{"verdict": "violation", "followUpPrompt": null, "reason": "the agent was stopped before it was done"}"#);
+    insta::assert_snapshot!(printed(&read_answer(&failed)), @r#"{"verdict": "violation", "followUpPrompt": null, "reason": "the agent was stopped before it finished"}"#);
     let verdict = verdict(Ruling::Drift, "say \"é\"\n\t\\ \u{1}");
     insta::assert_snapshot!(printed(&verdict), @r#"{"verdict": "drift", "followUpPrompt": "say \u0022é\u0022\u000a\u0009\u005c \u0001", "reason": null}"#);
 }

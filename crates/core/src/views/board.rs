@@ -1,6 +1,6 @@
 //! Runs as rows for people to watch.
 //!
-//! A [`Board`] is one fold for every coordinator: a loop is one row with the branches of its wave below it,
+//! A [`Board`] is one fold forevery coordinator: a loop is one row with the branches of its wave below it,
 //! a chain has a row per step, and slots have a row each.
 
 mod events;
@@ -29,13 +29,11 @@ pub struct Progress {
     pub done: u64,
     /// The maximum; 0 for no limit.
     pub of: u64,
-    /// Items that slots took; one that was taken twice counts once, by its last slot.
     pub taken: u64,
     pub passed: u64,
     pub failed: u64,
 }
 
-/// One run of any coordinator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Board {
     pub id: String,
@@ -57,7 +55,6 @@ pub struct Board {
     pub outcome: Option<Outcome>,
 }
 
-/// An item that slots took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Item {
     last: ItemResult,
@@ -93,7 +90,6 @@ impl Board {
         }
     }
 
-    /// The command that resumes the run, with the flag that raises the limit that it reached.
     pub fn resume_command(&self) -> String {
         let (kind, Progress { done, of, .. }) = (self.kind.unwrap_or(Kind::Loop), self.progress);
         let reason = self.outcome.as_ref().map_or("", |outcome| &outcome.word);
@@ -199,7 +195,6 @@ fn in_line(text: &str) -> String {
     line.chars().take(KEPT).collect()
 }
 
-/// The boards of the most recent runs; for an older one the journal is read again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Boards(RecentRuns<Board>);
 

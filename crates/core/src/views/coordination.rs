@@ -22,7 +22,6 @@ const LINE: usize = 100;
 
 pub type Coordinations = RecentRuns<Coordination>;
 
-/// The coordination of one run, in the order of the first mention.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coordination {
     issues: Entries<Issue>,

@@ -226,7 +226,6 @@ impl FromStr for Format {
     }
 }
 
-/// An iteration as it is shown.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Iteration<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -261,7 +260,6 @@ impl Iteration<'_> {
 }
 
 impl Metrics {
-    /// The iterations of one run, or of all.
     pub fn iterations<'a>(&'a self, run: Option<&'a str>) -> impl Iterator<Item = Iteration<'a>> {
         let known = |name| Some(self.names.text(name)).filter(|text| !text.is_empty());
         let rows = self.rows.iter();
@@ -278,7 +276,6 @@ impl Metrics {
         })
     }
 
-    /// The table of one run, or of all.
     pub fn render(&self, run: Option<&str>, format: Format) -> String {
         let rows: Vec<_> = self.iterations(run).collect();
         let columns = &COLUMNS[usize::from(run.is_some())..];

@@ -4,7 +4,6 @@ use std::fmt;
 
 use crate::record::{Event, Glance, IterationFinish, LoopStart, ReviewFinish};
 
-/// A turn of an agent in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     Iteration(u64),
@@ -35,7 +34,6 @@ impl fmt::Display for Part {
 pub struct Replay<P> {
     pub run: String,
     pub part: Part,
-    /// Whether the agent is running.
     acts: bool,
     pub said: Vec<Said<P>>,
     pub end: Option<End<P>>,

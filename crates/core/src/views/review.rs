@@ -27,13 +27,11 @@ pub struct ReviewSearch<P> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Review<P> {
     pub run: String,
-    /// The iteration that the review precedes.
     pub before: u64,
     /// As written.
     pub began: Option<String>,
     pub kind: String,
     pub command: String,
-    /// The layers of its sandbox.
     pub enforcement: Option<String>,
     pub violations: Vec<Violation>,
     pub more_violations: u64,
@@ -59,7 +57,6 @@ pub struct End<P> {
     pub timed_out: bool,
     /// Whether it made allowed changes.
     pub has_diff: bool,
-    /// The place of its output and its diff.
     pub place: P,
 }
 
@@ -160,7 +157,7 @@ impl<P> Review<P> {
         text
     }
 
-    pub fn told_violations(&self) -> Vec<String> {
+    pub fn violation_lines(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.violations.iter().map(ToString::to_string).collect();
         if self.more_violations > 0 {
             lines.push(format!("{} more", self.more_violations));

@@ -73,7 +73,6 @@ impl Scratchpad {
         }
     }
 
-    /// Reduces the oldest full output to a line.
     fn retire(&mut self) {
         let Some(Entry { iteration, exit_code, output }) = self.recent.pop_front() else { return };
         let spoken = text::first_line(&output.head, LINE_SHOWN);

@@ -15,9 +15,7 @@ const REQUEST_KEPT: usize = super::LONGEST + 1;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// The event that requests it.
     pub topic: String,
-    /// The list of objectives.
     pub payload: String,
 }
 
@@ -43,7 +41,6 @@ pub struct Waves {
 }
 
 impl Waves {
-    /// Applies an event of the run's harness.
     pub fn apply(&mut self, event: &Event<'_>) {
         match event {
             Event::WaveStart(start) => {
@@ -60,13 +57,11 @@ impl Waves {
         }
     }
 
-    /// Joins the open wave; returns the event that routes the run.
     pub fn join(&mut self) -> Option<String> {
         self.joined = self.open.take();
         self.joined.as_ref().map(|wave| wave.resume_event.clone())
     }
 
-    /// Removes the first request of this topic.
     pub fn forget(&mut self, topic: &str) {
         if let Some(place) = self.requests.iter().position(|request| request.topic == topic) {
             self.requests.remove(place);
@@ -77,23 +72,21 @@ impl Waves {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wave {
     pub id: String,
-    /// The event that requested it.
     pub trigger: String,
-    /// The event that routed the iteration that requested it.
     pub opening_event: String,
     /// The commit that its branches begin at, each in a worktree; empty where they share the
     /// project.
     pub base: String,
     pub branches: Vec<Branch>,
     /// How much of its join is recorded.
-    pub told: Told,
+    pub told: JoinProgress,
     /// The event that routes the run after it; empty until the join ends.
     pub resume_event: String,
 }
 
 /// The recorded parts of a join: a crash can leave some.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
+pub struct JoinProgress {
     pub start: bool,
     pub timeout: bool,
     pub failed: bool,
@@ -104,7 +97,6 @@ pub struct Branch {
     pub objective: String,
     pub is_begun: bool,
     pub outcome: Option<Outcome>,
-    /// `None` before the merge, and without a worktree.
     pub merge: Option<Merge>,
 }
 
@@ -112,7 +104,6 @@ pub struct Branch {
 pub struct Outcome {
     pub stop_reason: Word<StopReason>,
     pub elapsed_ms: u64,
-    /// The tree object of its worktree; empty where there is none.
     pub tree: String,
     /// Shortened.
     pub output: Shortened,
@@ -141,12 +132,11 @@ impl Wave {
             opening_event: start.opening_recent_event.clone(),
             base: start.base.clone().unwrap_or_default(),
             branches: objectives.into_iter().map(branch).collect(),
-            told: Told::default(),
+            told: JoinProgress::default(),
             resume_event: String::new(),
         }
     }
 
-    /// Applies an event of the run's harness, if it is about this wave.
     fn apply(&mut self, event: &Event<'_>) {
         match event {
             Event::WaveBranchStart(start) => {

@@ -28,7 +28,6 @@ pub struct BranchOrder {
     pub start: WaveBranchStart,
     /// Whether `start` is already recorded.
     pub is_begun: bool,
-    /// The id of its run.
     pub run: String,
     /// The commit that its worktree begins at; `None` without one.
     pub base: Option<String>,
@@ -47,7 +46,6 @@ pub struct MergeOrder {
     pub failure: Option<Word<StopReason>>,
 }
 
-/// The records of a join that are not written yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Join {
     pub start: Option<WaveJoinStart>,

@@ -125,13 +125,13 @@ fn what_became_of_the_work_is_told() {
     insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @"
     It changed no file.
     Its work is merged (0123456789ab).
-    NOT merged: what is checked out changes a, b c differently. Its work is on the git branch autoloop/w/branch-3 (up to 0123456789ab).
-    NOT merged: the project has changes in a, b c that are not committed. Its work is on the git branch autoloop/w/branch-4 (up to 0123456789ab).
-    NOT merged: a rebase is under way in the project. Its work is on the git branch autoloop/w/branch-5 (up to 0123456789ab).
-    NOT merged: a rebase was left unfinished in its tree. Its work is on the git branch autoloop/w/branch-6 (up to 0123456789ab).
+    NOT merged: the checked-out commit changes a, b c differently. Its work is on the git branch autoloop/w/branch-3 (up to 0123456789ab).
+    NOT merged: the project has uncommitted changes in a, b c. Its work is on the git branch autoloop/w/branch-4 (up to 0123456789ab).
+    NOT merged: a rebase is in progress in the project. Its work is on the git branch autoloop/w/branch-5 (up to 0123456789ab).
+    NOT merged: a rebase was left unfinished in its worktree. Its work is on the git branch autoloop/w/branch-6 (up to 0123456789ab).
     NOT merged: it ended with a rebase. Its work is on the git branch autoloop/w/branch-7 (up to 0123456789ab).
-    NOT merged: a rebase. Its working tree was left as it is. Its work is on the git branch autoloop/w/branch-8 (up to 0123456789ab).
-    NOT merged: a rebase. Its working tree was left as it is. Its work is on the git branch autoloop/w/branch-9 (up to 0123456789ab).
+    NOT merged: a rebase. Its worktree is kept. Its work is on the git branch autoloop/w/branch-8 (up to 0123456789ab).
+    NOT merged: a rebase. Its worktree is kept. Its work is on the git branch autoloop/w/branch-9 (up to 0123456789ab).
     ");
     let payload = joined_payload(wave);
     assert!(payload.starts_with("w: branch-1 nothing in a,b c; branch-2 merged"), "{payload}");
@@ -150,7 +150,7 @@ fn why_there_can_be_no_trees_is_told() {
     let told = refused("explore.parallel", "no_worktree: git is not on PATH");
     assert_eq!(
         told,
-        "the wave 'explore.parallel' was not opened: branches cannot have working trees of their own: git is not on PATH"
+        "the wave 'explore.parallel' was not opened: branches cannot have worktrees of their own: git is not on PATH"
     );
 }
 

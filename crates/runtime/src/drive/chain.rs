@@ -108,7 +108,7 @@ impl<'a> ChainDriver<'a> {
         let open = chain.steps.iter().find(|step| step.stop_reason.is_none());
         let run = open.and_then(|step| self.reports.run(step.run.as_deref()?));
         // How long the step was at work that was interrupted.
-        let elapsed_ms = run.and_then(|run| chain.cut_off_after_ms(&run.times.1));
+        let elapsed_ms = run.and_then(|run| chain.interrupted_after_ms(&run.times.1));
         let resumed_from_step = chain.first_open();
         let resume = ChainResume { resumed_from_step, previous_outcome, elapsed_ms };
         self.append(|heading| resume.record(heading))
@@ -154,7 +154,7 @@ impl<'a> ChainDriver<'a> {
             ChainStepFinish { step: number, preset: self.preset(number), ..Default::default() };
         let (run, files) = match (resumption(state.as_ref()), state) {
             (Resumption::Finish, Some(run)) => (run, None),
-            (Resumption::GoOn, Some(run)) => {
+            (Resumption::Resume, Some(run)) => {
                 // It was not synced when it was written, so a power cut may have removed it.
                 self.write_handoff(number, &run.id)?;
                 let launch = self.launcher.resume(self.chain_step(number)?, &run.id)?;

@@ -17,7 +17,6 @@ use crate::journal::Position;
 use crate::runs::{ByRun, RecordedRun};
 use crate::site::Site;
 
-/// The runs of the steps of a chain, up to a position of the journal.
 pub(super) struct StepReports {
     runs: HashMap<String, StepRun>,
     position: Position,
@@ -136,7 +135,6 @@ impl ChainIndex {
         unreadable.map_or(Ok(()), Err)
     }
 
-    /// The chains, in the order in which they began.
     pub(super) fn chains(&self) -> Vec<Chain> {
         let chains = self.chains.found.iter().map(RecordedRun::proven);
         chains.filter(|chain| chain.start.is_some()).cloned().collect()

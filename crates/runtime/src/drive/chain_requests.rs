@@ -28,7 +28,6 @@ use crate::site::{Progress, Site};
 pub(super) struct ChainRequests<'a> {
     /// Prepares their steps; `None` where the run may not request chains.
     launcher: Option<&'a dyn StepLauncher>,
-    /// The lock of the chain that was granted last, until it is carried out.
     granted: Option<RunLock>,
     index: Rc<RefCell<ChainIndex>>,
 }

@@ -406,7 +406,7 @@ impl<'a> LoopDriver<'a> {
         if let Some(failure) = failure.filter(|it| !it.is_interrupt() && was_started) {
             self.run.site.note(&failure.of(CONTRACT.name()));
         }
-        let about = if was_started { "" } else { "no metareview took place: " };
+        let about = if was_started { "" } else { "metareview skipped: " };
         notes(finished).iter().for_each(|note| self.run.site.note(&format!("{about}{note}")));
     }
 

@@ -22,7 +22,7 @@ use autoloop_core::wave::Parallel;
 
 use super::turn_records::refusal_text;
 use super::{DriveError, environment, reviewer_handler};
-use crate::emit::Speaker;
+use crate::emit::Caller;
 use crate::harness::{Harness, create_dirs};
 use crate::ipc::Handler;
 use crate::journal::FileSettings;
@@ -30,7 +30,7 @@ use crate::journal::sidecar::sidecar_dir;
 use crate::layout::RunDir;
 use crate::memory::MemoryFile;
 use crate::project::{Loaded, Project};
-use crate::review::{Neighbours, Subject, seen_from};
+use crate::review::{OtherWriters, Subject, seen_from};
 use crate::sandbox::{Extent, repository_paths};
 use crate::site::Site;
 use crate::turn::{Launch, Place, Turn};
@@ -244,11 +244,11 @@ impl LoopRun<'_> {
             ],
             beneath: self.project.settings_beneath(disk).unwrap_or_default(),
             extent: Extent::Project,
-            neighbours: Neighbours::Runs,
+            neighbours: OtherWriters::Runs,
             tree,
             state_dir,
         };
-        let speaker = Speaker {
+        let caller = Caller {
             run: Some(self.state().id.clone()),
             iteration: turn.iteration.to_string(),
             recent_event: turn.recent_event.to_owned(),
@@ -256,7 +256,7 @@ impl LoopRun<'_> {
             parallel: Parallel::Off,
         };
         let memory = Places { project: files.memory.clone(), run: Some(self.dir.memory()) };
-        Ok((subject, reviewer_handler(&self.site, &self.loaded, memory, speaker)))
+        Ok((subject, reviewer_handler(&self.site, &self.loaded, memory, caller)))
     }
 
     fn tools(&self) -> Tools {

@@ -216,7 +216,7 @@ impl<'a> SlotsDriver<'a> {
             self.look(|slots| slots.open().map(|slot| slot.start.actor.clone()).collect());
         let run = self.id();
         let is_dead = |name: &str| claims::is_of(name, &run) && !open.iter().any(|at| at == name);
-        self.queue.release_all(&is_dead, &format!("run {run} was cut off"))?;
+        self.queue.release_all(&is_dead, &format!("run {run} was interrupted"))?;
         if self.look(|slots| slots.start.is_none()) {
             return Ok(());
         }
@@ -259,7 +259,7 @@ impl<'a> SlotsDriver<'a> {
             && self.loaded.plan.slots.rules.parallel_agents > 1;
         if review == Review::On && is_shared && !self.reviewer.is_of_kernel() {
             self.site.note(
-                "several slots work in one tree and no sandbox holds reviewers, so nothing keeps them from changing it",
+                "slots share the project and no sandbox is available: reviewers can change its files",
             );
         }
     }
@@ -276,9 +276,9 @@ impl<'a> SlotsDriver<'a> {
                 self.harness().durability = durability(&loaded.plan);
                 self.loaded = loaded;
             }
-            Err(error) => self.site.note(&format!(
-                "the run keeps the settings that it had, as these cannot be used: {error}"
-            )),
+            Err(error) => self
+                .site
+                .note(&format!("invalid settings ignored until they are corrected: {error}")),
         }
         self.compare_prompts();
         let read = Criteria::of(&self.loaded.plan.slots);
@@ -291,7 +291,7 @@ impl<'a> SlotsDriver<'a> {
         }
         if read != in_force && self.last_read.as_ref() != Some(&read) {
             self.site.note(
-                "the settings of reviews or the limits of items changed; this run uses those that it began with",
+                "the settings of reviews or the limits of items changed; this run continues with the original ones",
             );
         }
         self.last_read = Some(read);

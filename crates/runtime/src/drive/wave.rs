@@ -177,7 +177,7 @@ impl WaveDriver<'_, '_> {
         let dir = self.dir(&wave.id)?;
         if !wave.base.is_empty() {
             for error in clear(&self.worktrees()?, wave, &dir) {
-                self.run.site.note(&format!("a working tree stays: {error}"));
+                self.run.site.note(&format!("a worktree was not removed: {error}"));
             }
         }
         self.write_page(&dir, "join.md", &page)?;
@@ -195,7 +195,6 @@ impl WaveDriver<'_, '_> {
         })
     }
 
-    /// The worktrees of branches, with the git settings that were found first.
     fn worktrees(&self) -> Result<Worktrees, GitError> {
         let found =
             Worktrees::find(&self.run.project.dir, self.run.site.state_dir, self.run.site.world)?;

@@ -234,7 +234,6 @@ impl Worktrees {
         })
     }
 
-    /// Removes a worktree, unless files in it are not committed.
     pub(super) fn clear(&self, worktree: &WorktreeSpec<'_>) -> Result<(), GitError> {
         match self.tree(worktree) {
             // It was being removed.

@@ -18,12 +18,10 @@ use super::{GitError, Worktree};
 /// The listing of any real repository is shorter.
 const LISTED: usize = 1024 * 1024 * 1024;
 
-/// The files of a checkout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Captured {
     /// The tree object that holds all of them, but for what is ignored or excepted.
     pub tree: String,
-    /// Whether a merge is not resolved.
     pub(super) unmerged: bool,
 }
 
@@ -157,7 +155,6 @@ pub(super) fn nested_repositories(git: &Git, except: &[&Path]) -> Result<Vec<Pat
     Ok(output.names().into_iter().filter(is_repository).collect())
 }
 
-/// The pathspec that leaves out a path.
 pub(super) fn exclude(path: impl AsRef<Path>) -> OsString {
     let mut spec = OsString::from(":(exclude,top,literal)");
     spec.push(path.as_ref());

@@ -18,17 +18,13 @@ use super::{GitError, Repository, Worktree, operation_in_progress, ref_component
 /// The first line of the message of a checkpoint.
 const TITLE: &str = "Checkpoint of autoloop";
 
-/// A checkout as it was before work began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Checkpoint {
     commit: String,
-    /// The files.
     tree: String,
-    /// The commit that was checked out.
     head: String,
     /// The index, as a tree; empty where it was not merged.
     index: String,
-    /// The branch that was checked out.
     branch: Option<String>,
     /// The object with the list of ignored files and directories; empty where there were none.
     ignored: String,
@@ -45,7 +41,6 @@ impl Repository {
         Ok(commit)
     }
 
-    /// Deletes the reference of a checkpoint.
     pub fn forget_checkpoint(&self, name: &str) -> Result<(), GitError> {
         self.git.try_run(["update-ref", "--no-deref", "-d", &checkpoint_ref(name)]).map(drop)
     }
@@ -229,7 +224,6 @@ impl Checkpoint {
     }
 }
 
-/// Commits a checkpoint.
 fn record(
     worktree: &Worktree,
     head: &str,
@@ -323,7 +317,6 @@ fn restore_head(git: &Git, before: &Checkpoint, head: &str) -> Result<(), GitErr
     Ok(())
 }
 
-/// Sets the index to a tree. No file is touched.
 fn reset_index(git: &Git, tree: &str) -> Result<(), GitError> {
     git.run(["reset", "--quiet", tree, "--", ":/"]).map(drop)
 }

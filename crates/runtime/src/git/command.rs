@@ -36,10 +36,10 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How often a running git checks whether the harness was asked to stop.
 const STOP_CHECK: Duration = Duration::from_millis(250);
 /// How long to wait for one lock of another git. Several gits may hold it in turn for longer.
-const LOCK_PATIENCE: Duration = Duration::from_secs(15);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(15);
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 /// How long to wait for another process of autoloop that holds a lock of ours.
-const OWN_LOCK_PATIENCE: Duration = Duration::from_secs(600);
+const OWN_LOCK_TIMEOUT: Duration = Duration::from_secs(600);
 /// Pauses between two attempts; short at first, because most hold it for a moment only.
 const OWN_LOCK_PAUSES: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(5)];
 /// A path that cannot exist.
@@ -108,7 +108,6 @@ pub(crate) fn without_variables(command: &mut Command, kept: &[&[u8]]) {
     }
 }
 
-/// Git, about to be run in a directory.
 #[derive(Clone)]
 pub(super) struct Git {
     world: World,
@@ -133,19 +132,16 @@ impl Git {
         &self.dir
     }
 
-    /// The same in another directory.
     pub(super) fn at(&self, dir: &Path) -> Git {
         Git { dir: dir.to_owned(), ..self.clone() }
     }
 
-    /// The same with a variable set.
     pub(super) fn with(&self, name: &str, value: impl AsRef<OsStr>) -> Git {
         let mut git = self.clone();
         git.env.push((name.into(), value.as_ref().to_owned()));
         git
     }
 
-    /// The same with a file as standard input.
     pub(super) fn with_stdin(&self, file: File) -> Git {
         Git { stdin: Some(Arc::new(file)), ..self.clone() }
     }
@@ -172,7 +168,7 @@ impl Git {
                 Err(TryLockError::WouldBlock) => {}
             }
             let waited = clock.elapsed().saturating_sub(begin);
-            if waited > OWN_LOCK_PATIENCE || signals::requested() {
+            if waited > OWN_LOCK_TIMEOUT || signals::requested() {
                 return Err(GitError::Busy { path: path.to_owned(), waited });
             }
             clock.sleep(pause);
@@ -206,7 +202,7 @@ impl Git {
             let lock = seen.take().filter(|lock| lock.is(&path));
             let lock = lock.unwrap_or_else(|| Lockfile::seen(path, now));
             let is_over = now.saturating_sub(begin) > DEADLINE;
-            if is_over || lock.waited(now) > LOCK_PATIENCE && !lock.remove_if_stale()? {
+            if is_over || lock.waited(now) > LOCK_TIMEOUT && !lock.remove_if_stale()? {
                 return Err(GitError::Locked(lock.into_path()));
             }
             seen = Some(lock);
@@ -233,7 +229,7 @@ impl Git {
         let status = child.wait().map_err(|error| failed(error.to_string()))?;
         let Some(Pipes { out, err }) = read.map_err(|error| failed(error.to_string()))? else {
             return Err(match signals::requested() {
-                true => failed("it was ended, because autoloop was asked to stop".to_owned()),
+                true => failed("it was stopped, because autoloop was interrupted".to_owned()),
                 false => GitError::Deadline { command: name, deadline: DEADLINE },
             });
         };
@@ -278,18 +274,15 @@ impl Git {
     }
 }
 
-/// How two commits merge.
 pub(super) enum Merge {
     /// The second is a descendant of the first.
     FastForward,
-    /// The merged tree object.
     Tree(String),
     /// The files that were changed differently.
     Conflict(Vec<PathBuf>),
 }
 
 impl Git {
-    /// The commit that a name resolves to.
     pub(super) fn commit(&self, name: &str) -> Result<Option<String>, GitError> {
         let name = format!("{name}^{{commit}}");
         let output = self.try_run(["rev-parse", "--verify", "--quiet", &name])?;
@@ -330,7 +323,6 @@ impl Git {
         self.run(["update-ref", "--no-deref", "-d", name, value]).map(drop)
     }
 
-    /// Makes a commit of a tree object.
     pub(super) fn commit_tree(
         &self,
         tree: &str,
@@ -342,7 +334,6 @@ impl Git {
         Ok(self.run(words)?.line())
     }
 
-    /// Merges two commits without touching a file.
     pub(super) fn merge(&self, head: &str, tip: &str) -> Result<Merge, GitError> {
         if self.contains(tip, head)? {
             return Ok(Merge::FastForward);
@@ -391,8 +382,8 @@ impl Pipes {
     }
 
     /// Reads both to their end; whether that came in time.
-    fn read_to_end(&mut self, clock: &dyn Clock, patience: Duration) -> io::Result<bool> {
-        let mut until = clock.elapsed() + patience;
+    fn read_to_end(&mut self, clock: &dyn Clock, timeout: Duration) -> io::Result<bool> {
+        let mut until = clock.elapsed() + timeout;
         let mut buffer = vec![0; 64 * 1024];
         loop {
             // A git that waits for a pipe in place of one of its files must not delay a stop.
@@ -437,17 +428,14 @@ pub(super) struct GitOutput {
 }
 
 impl GitOutput {
-    /// Standard output as text, without the newline at its end.
     pub(super) fn line(&self) -> String {
         self.out.text().trim_end_matches('\n').to_owned()
     }
 
-    /// Standard output as it is.
     pub(super) fn bytes(&self) -> Vec<u8> {
         [&self.out.head[..], &self.out.tail].concat()
     }
 
-    /// Standard output as a NUL-separated list.
     pub(super) fn names(&self) -> Vec<PathBuf> {
         let all = self.bytes();
         let names = all.split(|byte| *byte == 0).filter(|name| !name.is_empty());

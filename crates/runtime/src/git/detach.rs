@@ -51,7 +51,6 @@ impl Repository {
     }
 }
 
-/// Whether the worktree of a git directory is below a directory.
 fn is_below(own: &Path, below: &Path) -> bool {
     let dir = linked_dot_git(own).and_then(|link| link.canonicalize().ok());
     dir.is_some_and(|dir| below.canonicalize().is_ok_and(|below| dir.starts_with(below)))

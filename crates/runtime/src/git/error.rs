@@ -8,43 +8,41 @@ use std::time::Duration;
 pub enum GitError {
     #[error("git is not on PATH; install git 2.38 or later")]
     Missing,
-    #[error("git 2.38 or later is needed, and this is {0}")]
+    #[error("git 2.38 or later is required, found {0}")]
     TooOld(String),
     #[error("{} is a bare repository, without files to work on; use a clone or a worktree of it", .0.display())]
     Bare(PathBuf),
-    #[error("{} is in no git repository; run `git init` there and commit what there is", .0.display())]
+    #[error("{} is not in a git repository; run `git init` there and commit the files", .0.display())]
     Outside(PathBuf),
-    #[error("git takes {} for the worktree of {}; see what `git config core.worktree` says there", top.display(), dir.display())]
+    #[error("git uses {} as the worktree of {}; check `git config core.worktree` there", top.display(), dir.display())]
     Elsewhere { dir: PathBuf, top: PathBuf },
-    #[error("{dir} belongs to another user, so git does not touch it; if you trust what is in it, `git config --global --add safe.directory {dir}`", dir = .0.display())]
+    #[error("{dir} belongs to another user, so git refuses to use it; if you trust it, run `git config --global --add safe.directory {dir}`", dir = .0.display())]
     Untrusted(PathBuf),
-    #[error("there is no commit in {} yet; make a first one", .0.display())]
+    #[error("the repository {} has no commit; create one", .0.display())]
     Unborn(PathBuf),
-    #[error("{} is not a worktree of its own any more; its files were left alone", .0.display())]
+    #[error("{} is no longer a git worktree; its files were not changed", .0.display())]
     NotATree(PathBuf),
     #[error("{} is a symbolic link, which is not followed; remove it and resume", .0.display())]
     Link(PathBuf),
     /// A file of a worktree that would be lost with it.
-    #[error("{} in {} is stored nowhere else; save what you need of it and remove the worktree", path.display(), tree.display())]
+    #[error("{} in {} exists nowhere else; save what you need and remove the worktree", path.display(), tree.display())]
     NotCommitted { tree: PathBuf, path: PathBuf },
-    /// A lock of git itself.
-    #[error("git waits for {}; if no other git is running there, one was killed: remove the file and resume", .0.display())]
+    #[error("git is locked by {}; if no git process is running there, remove the file and resume", .0.display())]
     Locked(PathBuf),
-    /// A lock of ours.
-    #[error("another process has been merging for {} s, and holds {}", waited.as_secs(), path.display())]
+    #[error("another process has held the lock of merges for {} s: {}", waited.as_secs(), path.display())]
     Busy { path: PathBuf, waited: Duration },
-    #[error("the branch that is checked out in {} moved during every attempt to merge; resume when no one commits there", .0.display())]
+    #[error("the branch that is checked out in {} moved during every attempt to merge; resume when no other process commits there", .0.display())]
     BranchMoved(PathBuf),
     /// Another branch was checked out, or the history of this one was rewritten.
-    #[error("what is checked out in {} does not contain {}, from which the work began; merge its branch by hand where that is", top.display(), short(base))]
+    #[error("the commit checked out in {} does not contain {}, the base of the work; merge its branch by hand", top.display(), short(base))]
     Rewritten { top: PathBuf, base: String },
     #[error("{what} is in progress in {}; finish or abort it", top.display())]
     InProgress { what: &'static str, top: PathBuf },
     #[error("{} is not a checkpoint of the project", short(.0))]
     NoCheckpoint(String),
-    #[error("objects of the tree {} do not match their names; `git fsck` names them", short(.0))]
+    #[error("corrupt objects in the tree {}; list them with `git fsck`", short(.0))]
     Forged(String),
-    #[error("`git {command}` did not end within {} s, and was ended", deadline.as_secs())]
+    #[error("`git {command}` timed out after {} s", deadline.as_secs())]
     Deadline { command: String, deadline: Duration },
     #[error("`git {command}` failed in {}: {said}", dir.display())]
     Failed { command: String, dir: PathBuf, said: String },
@@ -57,7 +55,6 @@ fn short(commit: &str) -> &str {
 }
 
 impl GitError {
-    /// For `map_err`.
     pub(crate) fn io(
         what: &'static str,
         path: impl Into<PathBuf>,
@@ -98,22 +95,22 @@ mod tests {
         let told: Vec<String> = told.iter().map(ToString::to_string).collect();
         insta::assert_snapshot!(told.join("\n"), @r"
         git is not on PATH; install git 2.38 or later
-        git 2.38 or later is needed, and this is 2.34.1
+        git 2.38 or later is required, found 2.34.1
         /p is a bare repository, without files to work on; use a clone or a worktree of it
-        /p is in no git repository; run `git init` there and commit what there is
-        git takes /q for the worktree of /p; see what `git config core.worktree` says there
-        /p belongs to another user, so git does not touch it; if you trust what is in it, `git config --global --add safe.directory /p`
-        there is no commit in /p yet; make a first one
-        /p is not a worktree of its own any more; its files were left alone
+        /p is not in a git repository; run `git init` there and commit the files
+        git uses /q as the worktree of /p; check `git config core.worktree` there
+        /p belongs to another user, so git refuses to use it; if you trust it, run `git config --global --add safe.directory /p`
+        the repository /p has no commit; create one
+        /p is no longer a git worktree; its files were not changed
         /p is a symbolic link, which is not followed; remove it and resume
-        clone/ in /p is stored nowhere else; save what you need of it and remove the worktree
-        git waits for /p/.git/index.lock; if no other git is running there, one was killed: remove the file and resume
-        another process has been merging for 60 s, and holds /p
-        the branch that is checked out in /p moved during every attempt to merge; resume when no one commits there
-        what is checked out in /p does not contain 0123456789ab, from which the work began; merge its branch by hand where that is
+        clone/ in /p exists nowhere else; save what you need and remove the worktree
+        git is locked by /p/.git/index.lock; if no git process is running there, remove the file and resume
+        another process has held the lock of merges for 60 s: /p
+        the branch that is checked out in /p moved during every attempt to merge; resume when no other process commits there
+        the commit checked out in /p does not contain 0123456789ab, the base of the work; merge its branch by hand
         a merge is in progress in /p; finish or abort it
         0123456789ab is not a checkpoint of the project
-        `git status` did not end within 300 s, and was ended
+        `git status` timed out after 300 s
         `git add` failed in /p: no
         cannot remove /p: permission denied
         ");

@@ -45,7 +45,6 @@ enum Visibility {
     Part,
 }
 
-/// Tells a file from one that was made later in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileId {
     device: u64,
@@ -65,7 +64,6 @@ impl Lockfile {
         now.saturating_sub(self.since)
     }
 
-    /// Whether a lock at a path is this one.
     pub(super) fn is(&self, path: &Path) -> bool {
         self.path == path && self.file == FileId::of(path)
     }
@@ -185,9 +183,9 @@ mod tests {
                 !lock("index.lock", Some(gits(then, Visibility::Part))).is_stale(Some(&unseen))
             );
         }
-        let nobody = gits(&[], Visibility::All);
-        assert!(!lock("HEAD.lock", None).is_stale(Some(&nobody)));
-        assert!(!lock("HEAD.lock", Some(nobody)).is_stale(None));
+        let none = gits(&[], Visibility::All);
+        assert!(!lock("HEAD.lock", None).is_stale(Some(&none)));
+        assert!(!lock("HEAD.lock", Some(none)).is_stale(None));
     }
 
     fn seen(path: &Path) -> Lockfile {
@@ -195,7 +193,7 @@ mod tests {
     }
 
     /// One that was first seen when no git was at work.
-    fn nobodys(path: &Path) -> Lockfile {
+    fn nones(path: &Path) -> Lockfile {
         Lockfile { gits: Some(gits(&[], Visibility::All)), ..seen(path) }
     }
 
@@ -203,10 +201,10 @@ mod tests {
     fn only_the_same_file_is_the_same_lock() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("packed-refs.lock");
-        let gone = nobodys(&path);
+        let gone = nones(&path);
         fs::write(&path, "").unwrap();
         assert!(!gone.is(&path) && !gone.remove_if_stale().unwrap());
-        let lock = nobodys(&path);
+        let lock = nones(&path);
         assert!(lock.is(&path) && !lock.is(&dir.path().join("HEAD.lock")));
         // Another file, also where the clock of the disk is coarse.
         let other = dir.path().join("other");
@@ -214,12 +212,12 @@ mod tests {
         fs::rename(&other, &path).unwrap();
         assert!(!lock.is(&path) && !lock.remove_if_stale().unwrap());
         assert!(path.exists());
-        assert!(nobodys(&path).remove_if_stale().unwrap() && !path.exists());
+        assert!(nones(&path).remove_if_stale().unwrap() && !path.exists());
         fs::create_dir(&path).unwrap();
-        assert!(!nobodys(&path).remove_if_stale().unwrap(), "a directory is no lock");
+        assert!(!nones(&path).remove_if_stale().unwrap(), "a directory is no lock");
         let other = dir.path().join("index");
         fs::write(&other, "").unwrap();
-        assert!(!nobodys(&other).remove_if_stale().unwrap() && other.exists());
+        assert!(!nones(&other).remove_if_stale().unwrap() && other.exists());
     }
 
     /// A git that is at work until it is dropped.

@@ -22,16 +22,11 @@ use crate::world::RealDisk;
 /// How often a merge is repeated because the branch that is checked out has moved.
 const ATTEMPTS: usize = 8;
 
-/// Work to be merged back.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'c> {
-    /// The commit that it began from.
     pub base: &'c str,
-    /// The tree object with the work.
     pub tree: &'c str,
-    /// The message of its commit.
     pub message: &'c str,
-    /// The message of the merge commit, where one is needed.
     pub merge: &'c str,
 }
 

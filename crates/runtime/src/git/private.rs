@@ -150,7 +150,6 @@ impl Pinned {
     }
 }
 
-/// A private git directory.
 pub(super) struct Private {
     dir: PathBuf,
     git: Git,
@@ -174,7 +173,6 @@ impl Private {
         git.with("GIT_WORK_TREE", checkout).with("GIT_INDEX_FILE", self.dir.join("index"))
     }
 
-    /// Git with standard input.
     pub(super) fn with_input(&self, git: &Git, input: &[u8]) -> Result<Git, GitError> {
         self.write("input", input)?;
         let path = self.dir.join("input");

@@ -20,30 +20,22 @@ pub struct Worktree {
     pub(super) pinned: Pinned,
 }
 
-/// A branch on which work is kept.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkBranch<'b> {
     pub name: &'b str,
-    /// The commit that it began from.
     pub base: &'b str,
-    /// The message of the commit for files that were not committed.
     pub message: &'b str,
 }
 
-/// Where HEAD is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeadState {
-    /// The branch, by its full name.
     branch: Option<String>,
     commit: String,
 }
 
-/// The work of a worktree, all of it committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommittedWork {
-    /// The last commit of its branch.
     pub tip: String,
-    /// The tree object that holds its files.
     pub tree: String,
     /// An operation that was not finished, such as a merge, or commits that are not on the branch.
     pub unfinished: Option<String>,
@@ -62,12 +54,10 @@ impl Worktree {
         Ok(Worktree { git, git_dir: own.to_owned(), pinned: pinned.clone() })
     }
 
-    /// Its top directory.
     pub fn dir(&self) -> &Path {
         self.git.dir()
     }
 
-    /// The commit that is checked out.
     pub fn head(&self) -> Result<String, GitError> {
         Ok(self.git.run(["rev-parse", "--verify", "HEAD^{commit}"])?.line())
     }
@@ -153,7 +143,6 @@ impl Worktree {
         Ok(left)
     }
 
-    /// The submodules that are or were checked out.
     fn submodules(&self) -> Result<Vec<PathBuf>, GitError> {
         let kept = fs::read_dir(self.git_dir.join("modules"));
         let kept = kept.into_iter().flatten().flatten().map(|entry| entry.file_name().into());

@@ -190,7 +190,7 @@ mod tests {
         (0..500).for_each(|n| fs::write(dir.join(n.to_string()), "").unwrap());
         let entries = || fs::read_dir(&dir).map(Iterator::count);
         let all = entries().unwrap();
-        // What a crash left, or somebody put there.
+        // What a crash left, or another program created.
         fs::write(dir.with_extension("removed"), "in the way").unwrap();
         std::thread::scope(|scope| {
             let removal = scope.spawn(|| repository.remove_worktree(&dir).unwrap());

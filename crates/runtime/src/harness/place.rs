@@ -103,7 +103,6 @@ impl RunLock {
     }
 }
 
-/// Makes a directory and those on the way to it.
 pub(crate) fn create_dirs(dir: &Path, world: &World) -> Result<(), DriveError> {
     let missing: Vec<&Path> =
         dir.ancestors().take_while(|dir| world.disk.stat(dir).is_err()).collect();

@@ -39,7 +39,6 @@ impl Client {
         Client { socket: socket.to_owned(), ticket: ticket.into() }
     }
 
-    /// Has an event appended; returns what to print.
     pub fn emit(&self, topic: &Topic, payload: Payload<'_>) -> Answer {
         let bytes = match payload {
             Payload::Text(text) => text.len() as u64,
@@ -48,7 +47,6 @@ impl Client {
         self.ask(&Request::Emit { topic: topic.to_string(), bytes }, payload)
     }
 
-    /// Has memory changed; returns what to print.
     pub fn change(&self, change: &Change) -> Answer {
         self.ask(&Request::Change(change.clone()), Payload::Text(""))
     }
@@ -66,9 +64,11 @@ impl Client {
         match (message::read(&mut stream, LARGEST_ANSWER), sent) {
             (Ok(Some(answer)), _) => answer,
             (_, Err(error)) => Err(Failure::failed(format!(
-                "not stored: the harness went away while it was told ({error})"
+                "not stored: the harness closed the connection ({error})"
             ))),
-            (Ok(None), Ok(())) => Err(in_doubt("the harness went away before it answered")),
+            (Ok(None), Ok(())) => {
+                Err(in_doubt("the harness closed the connection without an answer"))
+            }
             (Err(error), Ok(())) => Err(in_doubt(no_answer(&error))),
         }
     }
@@ -89,12 +89,12 @@ impl Client {
         let socket = self.socket.display();
         let message = match error.kind() {
             NotFound | ConnectionRefused | ConnectionReset => {
-                format!("the harness is gone: nobody listens at {socket} ({error})")
+                format!("the harness has ended: no process listens at {socket} ({error})")
             }
             _ => format!("the harness cannot be reached at {socket}: {error}"),
         };
         Failure::failed(format!("not stored: {message}"))
-            .hint("AUTOLOOP_DOOR names the socket of a harness; it is there while the agent works")
+            .hint("AUTOLOOP_DOOR must be the socket of a harness; it exists while the agent runs")
     }
 }
 
@@ -112,7 +112,7 @@ fn send(stream: &mut UnixStream, payload: Payload<'_>) -> Result<io::Result<()>,
     while sent < bytes {
         let most = buffer.len().min(usize::try_from(bytes - sent).unwrap_or(usize::MAX));
         match file.text.read_at(&mut buffer[..most], sent) {
-            Ok(0) => return Err(failed(&"it became shorter in the meantime")),
+            Ok(0) => return Err(failed(&"it was truncated while it was read")),
             Ok(count) => {
                 if let Err(error) = stream.write_all(&buffer[..count]) {
                     return Ok(Err(error));
@@ -143,5 +143,5 @@ fn in_doubt(message: impl Into<String>) -> Failure {
 
 fn too_large() -> Failure {
     Failure::usage(format!("not stored: it has more than {LARGEST_REQUEST} bytes"))
-        .hint("write it to a file of the project and remember where it is")
+        .hint("write it to a file of the project, and add the path of the file")
 }

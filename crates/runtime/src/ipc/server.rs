@@ -60,7 +60,6 @@ impl Server {
         Ok(Server { path, sessions, accepting: Some(accepting) })
     }
 
-    /// The path of the socket, for `AUTOLOOP_DOOR`.
     pub fn path(&self) -> &Path {
         &self.path
     }

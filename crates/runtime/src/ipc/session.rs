@@ -83,8 +83,7 @@ impl Service {
         socket: &mut impl Read,
     ) -> Result<String, Option<Failure>> {
         if bytes > LARGEST_PAYLOAD {
-            let message =
-                format!("the payload has {bytes} bytes; it has at most {LARGEST_PAYLOAD}");
+            let message = format!("the payload has {bytes} bytes: the limit is {LARGEST_PAYLOAD}");
             return Err(Failure::usage(message)
                 .hint("emit the path of a file instead of its text")
                 .into());
@@ -131,7 +130,7 @@ impl Service {
 
     fn no_room(&self, error: &io::Error) -> Failure {
         let dir = self.dir.display();
-        Failure::failed(format!("not stored: the payload cannot be kept in {dir}: {error}"))
+        Failure::failed(format!("not stored: the payload cannot be written to {dir}: {error}"))
     }
 
     fn not_received(&self, error: &io::Error) -> Failure {
@@ -141,9 +140,11 @@ impl Service {
             TimedOut | WouldBlock => {
                 let Timeouts { idle, total } = self.timeouts;
                 let (idle, total) = (duration::print(idle), duration::print(total));
-                format!("the harness waits {idle} for a word and {total} for all of them")
+                format!(
+                    "the request timed out: the limits are {idle} without data and {total} in total"
+                )
             }
-            _ => format!("the harness did not understand: {error}"),
+            _ => format!("invalid request: {error}"),
         };
         Failure::failed(format!("not stored: {message}"))
     }
@@ -151,11 +152,10 @@ impl Service {
 
 fn without_ticket(sent: &[u8]) -> Failure {
     let message = match sent {
-        [] => "not stored: the harness wants to see a ticket, and AUTOLOOP_TICKET is not set",
-        _ => "not stored: what AUTOLOOP_TICKET holds is not the ticket for this harness",
+        [] => "not stored: the harness requires a ticket, but AUTOLOOP_TICKET is not set",
+        _ => "not stored: AUTOLOOP_TICKET is not the ticket of this harness",
     };
-    Failure::refused(message)
-        .hint("leave AUTOLOOP_DOOR and AUTOLOOP_TICKET as they were when you were started")
+    Failure::refused(message).hint("do not change AUTOLOOP_DOOR and AUTOLOOP_TICKET")
 }
 
 /// Other users are refused even if the mode of the socket was changed behind our back.
@@ -167,7 +167,9 @@ fn same_user(stream: &UnixStream) -> Result<(), Failure> {
     if theirs == ours {
         return Ok(());
     }
-    let message = format!("not stored: this is user {theirs}; the harness listens to user {ours}");
+    let message = format!(
+        "not stored: user {theirs} sent the request, but the harness accepts only user {ours}"
+    );
     Err(Failure::refused(message))
 }
 
@@ -177,7 +179,7 @@ fn same_user(_: &UnixStream) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A socket that is read with a limit for every read and one for all of them.
+/// A socket that is read with a limit forevery read and one for all of them.
 struct TimedSocket<'a> {
     stream: &'a UnixStream,
     clock: &'a dyn Clock,

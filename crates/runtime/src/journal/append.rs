@@ -26,7 +26,6 @@ pub(super) struct Entry {
 
 #[derive(Debug)]
 pub(super) enum Part {
-    /// Written unchanged.
     Bytes(Vec<u8>),
     /// Escaped while it is written.
     Text(Spooled),
@@ -105,7 +104,7 @@ impl Tail<'_> {
 
     /// Reads the last bytes, and prepares to end a torn line.
     fn writer(&self) -> Result<Writer<'_>, AppendError> {
-        let failed = |error| AppendError::io(self.path, "look at the end of", error);
+        let failed = |error| AppendError::io(self.path, "read the end of", error);
         let len = self.file.stat().map_err(failed)?.len;
         let ending = ending(self.file, len).map_err(failed)?;
         let mut writer =
@@ -175,7 +174,6 @@ struct Writer<'a> {
     written: u64,
     /// Where the last complete line ends.
     whole: u64,
-    /// The last bytes of the file.
     ending: Vec<u8>,
     buffer: Vec<u8>,
 }
@@ -206,7 +204,6 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Drops what is buffered behind a position.
     fn truncate(&mut self, position: Position) {
         let kept = usize::try_from(position.at.saturating_sub(self.written)).unwrap_or(usize::MAX);
         self.buffer.truncate(kept);

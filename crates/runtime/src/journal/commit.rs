@@ -24,7 +24,6 @@ pub(super) struct Commit<Work, Outcome> {
     queue: Mutex<Queue<Work, Outcome>>,
 }
 
-/// The next group.
 #[derive(Debug)]
 struct Queue<Work, Outcome> {
     works: Vec<Work>,
@@ -59,8 +58,7 @@ enum Waited<Outcome> {
     /// Without an outcome if the leader panicked.
     Over(Option<Outcome>),
     Gather,
-    /// The time is up.
-    InVain,
+    TimedOut,
 }
 
 impl<Work, Outcome> Default for Commit<Work, Outcome> {
@@ -86,19 +84,19 @@ impl<Work, Outcome> Commit<Work, Outcome> {
         queue.works.push(work);
         let group = Arc::clone(&queue.group);
         // The first writer of a group waits a moment for others, then leads unless another one does.
-        let mut patience = (index == 0 && !queue.is_led).then_some(GATHERING);
+        let mut timeout = (index == 0 && !queue.is_led).then_some(GATHERING);
         if !queue.is_led && queue.works.len() >= queue.expected {
             self.lead(queue, &commit);
         } else {
             drop(queue);
         }
         loop {
-            match group.wait(index, patience) {
+            match group.wait(index, timeout) {
                 Waited::Over(Some(outcome)) => return outcome,
                 Waited::Over(None) => panic!("the thread that wrote for this one panicked"),
-                Waited::Gather => patience = Some(GATHERING),
-                Waited::InVain => {
-                    patience = None;
+                Waited::Gather => timeout = Some(GATHERING),
+                Waited::TimedOut => {
+                    timeout = None;
                     let queue = lock(&self.queue);
                     if !queue.is_led && Arc::ptr_eq(&queue.group, &group) {
                         self.lead(queue, &commit);
@@ -153,14 +151,14 @@ impl<Outcome> Group<Outcome> {
         self.has_changed.store(true, Ordering::Release);
     }
 
-    fn wait(&self, index: usize, patience: Option<Duration>) -> Waited<Outcome> {
-        if patience.is_none() {
+    fn wait(&self, index: usize, timeout: Option<Duration>) -> Waited<Outcome> {
+        if timeout.is_none() {
             let has_changed = || self.has_changed.load(Ordering::Acquire);
             (0..YIELDS).take_while(|_| !has_changed()).for_each(|_| std::thread::yield_now());
         }
         let is_waiting = |state: &mut GroupState<Outcome>| matches!(state, GroupState::Waiting);
         let state = lock(&self.state);
-        let mut state = match patience {
+        let mut state = match timeout {
             None => {
                 self.changed.wait_while(state, is_waiting).unwrap_or_else(PoisonError::into_inner)
             }
@@ -170,7 +168,7 @@ impl<Outcome> Group<Outcome> {
             }
         };
         match &mut *state {
-            GroupState::Waiting => Waited::InVain,
+            GroupState::Waiting => Waited::TimedOut,
             GroupState::Over(all) => Waited::Over(all.get_mut(index).and_then(Option::take)),
             GroupState::Gather => {
                 *state = GroupState::Waiting;
@@ -219,10 +217,10 @@ mod tests {
         assert!(groups.into_inner() < 500 * WRITERS, "nothing was done in groups");
     }
 
-    /// Nobody waits for ever for a leader that panicked: its group panics with it, and those who come
+    /// No writer waits forever for a leader that panicked: its group panics with it, and those who come
     /// later are served.
     #[test]
-    fn a_panic_takes_its_group_along_and_nobody_else() {
+    fn a_panic_fails_only_its_own_group() {
         let commit = Commit::default();
         let panics = |_: Vec<u8>| -> Vec<u8> { panic!("on purpose") };
         let alone = thread::scope(|scope| scope.spawn(|| commit.run(1, panics)).join());

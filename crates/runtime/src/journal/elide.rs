@@ -19,7 +19,6 @@ const LONGEST_CHARACTER: usize = 12;
 /// Begins a record, and occurs nowhere else in one, not even in a string.
 const BEGINNING: &[u8] = b"{\"run\": \"";
 
-/// Shortens one line, piece by piece.
 #[derive(Debug, Default)]
 pub(super) struct Elider {
     /// What was read and is not processed yet.
@@ -157,7 +156,6 @@ impl Elider {
         at + 1
     }
 
-    /// Ends a string whose last byte was just processed.
     fn end_string(&mut self) {
         let defects = std::mem::take(&mut self.defects);
         if self.is_cut {

@@ -16,7 +16,7 @@ use crate::world::{DiskFile, FileKind, FileStat};
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum AppendError {
     /// The journal ends at `head`, not at the expected position.
-    #[error("the journal has grown behind the expected position")]
+    #[error("the journal has grown past the expected position")]
     Conflict { head: Position },
     /// The holder is known where the system can tell.
     #[error("{} has been locked for {}{}", path.display(), shown(*waited), by(*holder))]
@@ -25,11 +25,11 @@ pub enum AppendError {
     Unsuitable { path: PathBuf, why: Unsuitable },
     /// No room: the disk, a quota or a limit on the size of files. `stored` records of this append are in
     /// the journal.
-    #[error("no room left for {} ({source}); {} stored", path.display(), of(*stored))]
+    #[error("no space left for {} ({source}); {} stored", path.display(), of(*stored))]
     Full { path: PathBuf, stored: usize, source: Arc<io::Error> },
     /// The records are written, but not known to be on the disk. Never retried: after a failed sync the
     /// system may have dropped the bytes and report success.
-    #[error("{} could not be made durable ({source}): what was just written may be lost", path.display())]
+    #[error("cannot sync {} ({source}): the latest records may be lost", path.display())]
     NotDurable { path: PathBuf, source: Arc<io::Error> },
     /// The text to be added to a record could not be read.
     #[error("cannot read {}: {source}", path.display())]
@@ -98,7 +98,6 @@ pub enum Unsuitable {
     Directory,
     /// Appending would change the file that it points to.
     Symlink,
-    /// A pipe, a socket or a device.
     Special,
     /// Appending would change the file under its other names, too.
     HardLinks(u64),
@@ -111,25 +110,24 @@ pub enum Unsuitable {
 
 impl std::fmt::Display for Unsuitable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.told_of("journal"))
+        f.write_str(&self.message("journal"))
     }
 }
 
 impl Unsuitable {
     /// The message for a `wanted`: a journal, a memory file.
-    pub fn told_of(self, wanted: &str) -> String {
+    pub fn message(self, wanted: &str) -> String {
         match self {
             Unsuitable::Directory => format!("is a directory, not a {wanted}"),
-            Unsuitable::Symlink => format!(
-                "is a symbolic link, or lies in a directory that is one; a {wanted} is never \
-                 written through a link"
-            ),
+            Unsuitable::Symlink => {
+                format!("is or is below a symbolic link; a {wanted} is not written through links")
+            }
             Unsuitable::Special => format!("is a pipe, a socket or a device, not a {wanted}"),
             Unsuitable::HardLinks(names) => {
-                format!("has {names} names (hard links); a {wanted} has one")
+                format!("has {names} hard links; a {wanted} must have one")
             }
             Unsuitable::Hole { at, bytes } => format!(
-                "has {bytes} bytes from byte {at} on that were never written; it is not a {wanted} any more"
+                "has {bytes} bytes from byte {at} on that were never written; it is no longer a {wanted}"
             ),
         }
     }
@@ -152,7 +150,6 @@ impl Unsuitable {
     }
 }
 
-/// Why a journal could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The line before the position is another one: what was read so far is obsolete, and reading starts

@@ -82,7 +82,6 @@ pub enum FragmentKind {
 }
 
 impl FileJournal {
-    /// The journal at a path. Nothing is opened or created yet.
     pub fn new(path: impl Into<PathBuf>, world: &World, settings: FileSettings) -> Self {
         FileJournal {
             path: path.into(),
@@ -108,7 +107,6 @@ impl FileJournal {
         Ok((len > offset).then_some(Fragment { offset, bytes: len - offset, kind }))
     }
 
-    /// Copies bytes of the file unchanged.
     pub fn copy(
         &self,
         range: std::ops::Range<u64>,
@@ -131,7 +129,6 @@ impl FileJournal {
         Ok(())
     }
 
-    /// The file and its length; `None` when there is no journal yet.
     pub(super) fn open_to_read(&self) -> Result<Option<Opened>, ReadError> {
         let failed = |error| ReadError::io(&self.path, error);
         let file = match self.world.disk.open(&self.path, Access::Read) {
@@ -159,7 +156,6 @@ impl FileJournal {
         Ok(Position::behind(at, &ending))
     }
 
-    /// Commits the entries of several callers.
     fn commit(&self, entries: &[Entry]) -> Vec<Outcome> {
         // These callers waited while a sync failed.
         if let Some(error) = self.broken.get() {
@@ -256,7 +252,7 @@ impl FileJournal {
             match self.world.disk.create_dir(dir) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(AppendError::io(dir, "make the directory", error)),
+                Err(error) => return Err(AppendError::io(dir, "create the directory", error)),
             }
         }
         Ok(())
@@ -280,8 +276,8 @@ impl FileJournal {
         Ok(())
     }
 
-    /// Takes the lock. A blocking call would wait for ever for a holder that was stopped; this one names
-    /// it when the time is up.
+    /// Takes the lock. A blocking call would wait forever for a holder that was stopped; this one names
+    /// it after the timeout.
     fn lock(&self, file: &dyn DiskFile) -> Result<(), AppendError> {
         let (clock, timeout) = (&self.world.clock, self.settings.lock_timeout);
         let begin = clock.elapsed();

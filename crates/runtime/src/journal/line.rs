@@ -18,7 +18,6 @@ pub struct Position {
 pub(super) const MARKED: usize = 64;
 
 impl Position {
-    /// The beginning of every journal.
     pub const START: Position = Position { at: 0, mark: 0 };
 
     /// The position behind a line, given the last bytes before it, newline included.
@@ -79,7 +78,6 @@ impl<'a> Line<'a> {
         self.wholeness == Wholeness::Whole
     }
 
-    /// Its offset in the file.
     pub fn offset(&self) -> u64 {
         self.start
     }
@@ -89,7 +87,6 @@ impl<'a> Line<'a> {
         self.start + offset_in_line(self.elisions, index)
     }
 
-    /// Its length in the file, newline included.
     pub fn length(&self) -> u64 {
         self.end - self.start
     }

@@ -128,7 +128,6 @@ impl FileJournal {
         Some(Kept { view: V::decode(state)?, position })
     }
 
-    /// Keeps a view. A failure only costs time later, so no error is reported.
     fn keep<V: View>(&self, file: &dyn DiskFile, view: &V, position: Position) {
         let path = self.sidecar::<V>();
         let Some(anchor) = anchor(file, position) else { return };
@@ -182,7 +181,6 @@ fn sealed<V: View>(key: &Key, header: &[u8], anchor: &[u8], state: &[u8]) -> [u8
     key.seal("sidecar", &[V::NAME.as_bytes(), header, anchor, state]).to_le_bytes()
 }
 
-/// Where the sidecars of a journal are.
 pub fn sidecar_dir(journal: &Path) -> PathBuf {
     let mut dir = journal.as_os_str().to_owned();
     dir.push(".idx");

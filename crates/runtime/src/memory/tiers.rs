@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use autoloop_core::memory::{BadEntry, Entry, Fate, LONGEST_TEXT, Memory, Places, Said};
+use autoloop_core::memory::{BadEntry, Entry, IdState, LONGEST_TEXT, Memory, Places, Said};
 use serde::{Deserialize, Serialize};
 
 use super::{Author, MemoryFile};
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::journal::{AppendError, FileSettings, ReadError, Unsuitable};
 use crate::world::World;
 
-const LOOK: &str = "`autoloop memory list` shows what there is";
+const LOOK: &str = "list all entries with `autoloop memory list`";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Tier {
@@ -59,7 +59,6 @@ impl Tiers {
         }
     }
 
-    /// The contents of a tier; empty where there is no file.
     pub fn read(&self, tier: Tier) -> Result<Memory, Failure> {
         match self.file(tier) {
             Some(file) => file.read().map_err(not_read),
@@ -96,7 +95,7 @@ fn not_read(error: ReadError) -> Failure {
 
 fn unsuitable(what: &str, path: &Path, why: Unsuitable) -> Failure {
     let complaint =
-        Failure::failed(format!("{what}{} {}", path.display(), why.told_of("memory file")));
+        Failure::failed(format!("{what}{} {}", path.display(), why.message("memory file")));
     complaint.hint(match why {
         Unsuitable::HardLinks(_) => "`find -samefile` shows the other names; remove them",
         Unsuitable::Directory
@@ -133,7 +132,6 @@ pub enum Reach {
 }
 
 impl Tiers {
-    /// Makes a change. Returns a message about it.
     pub fn change(&self, change: Change) -> Result<String, Failure> {
         match change {
             Change::Add { said, reach } => self.remember(said, reach),
@@ -167,22 +165,22 @@ impl Tiers {
     /// Where an entry is; in the run, if both tiers have one of this id.
     fn tier_of(&self, id: &str) -> Result<Tier, Failure> {
         let (project, run) = (self.read(Tier::Project)?, self.read(Tier::Run)?);
-        match (run.fate(id), project.fate(id)) {
-            (Fate::Live(_), _) | (Fate::Gone, Fate::Unknown) => Ok(Tier::Run),
-            (_, Fate::Live(_) | Fate::Gone) => Ok(Tier::Project),
-            (Fate::Unknown, Fate::Unknown) => {
-                Err(Failure::failed(format!("there is no entry '{id}' in memory")).hint(LOOK))
+        match (run.id_state(id), project.id_state(id)) {
+            (IdState::Live(_), _) | (IdState::Gone, IdState::Unknown) => Ok(Tier::Run),
+            (_, IdState::Live(_) | IdState::Gone) => Ok(Tier::Project),
+            (IdState::Unknown, IdState::Unknown) => {
+                Err(Failure::failed(format!("no entry '{id}' in memory")).hint(LOOK))
             }
         }
     }
 
     /// Puts a tombstone on a live entry.
     fn bury(&self, tier: Tier, id: &str, reason: &str) -> Result<(), Failure> {
-        let Some(file) = self.file(tier) else { return Err(not_there(Fate::Unknown, tier, id)) };
+        let Some(file) = self.file(tier) else { return Err(not_there(IdState::Unknown, tier, id)) };
         let author = self.author(tier)?;
         let mut problem = None;
-        file.add(&author, &mut |memory| match memory.fate(id) {
-            Fate::Live(_) => {
+        file.add(&author, &mut |memory| match memory.id_state(id) {
+            IdState::Live(_) => {
                 Some(Said::Tombstone { target: id.to_owned(), reason: reason.to_owned() })
             }
             fate => {
@@ -196,8 +194,8 @@ impl Tiers {
 
     fn promote(&self, id: &str) -> Result<String, Failure> {
         let memory = self.read(Tier::Run)?;
-        let entry = match memory.fate(id) {
-            Fate::Live(entry) => entry,
+        let entry = match memory.id_state(id) {
+            IdState::Live(entry) => entry,
             fate => return Err(not_there(fate, Tier::Run, id)),
         };
         // The copy comes first: a crash in between leaves the entry in both tiers, never in none.
@@ -220,10 +218,10 @@ fn copy_of<'a>(project: &'a Memory, entry: &Entry, source: &str) -> Option<&'a E
     project.live().into_iter().find(|copy| copy.said == entry.said && copy.source == source)
 }
 
-fn not_there(fate: Fate<'_>, tier: Tier, id: &str) -> Failure {
+fn not_there(fate: IdState<'_>, tier: Tier, id: &str) -> Failure {
     let complaint = match fate {
-        Fate::Gone => Failure::failed(format!("'{id}' was removed from {tier} memory already")),
-        _ => Failure::failed(format!("there is no entry '{id}' in {tier} memory")),
+        IdState::Gone => Failure::failed(format!("'{id}' was removed from {tier} memory already")),
+        _ => Failure::failed(format!("no entry '{id}' in {tier} memory")),
     };
     complaint.hint(LOOK)
 }

@@ -70,7 +70,6 @@ impl Capture {
         self.decoder.take().map(Decoder::finish)
     }
 
-    /// The verdict, or why there is none.
     pub(crate) fn take_verdict(&mut self) -> Option<Result<Verdict, String>> {
         let read = self.verdict.take()?.finish();
         Some(read.map_err(|violation| violation.to_string()))

@@ -18,7 +18,6 @@ pub struct Interrupts {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Signal numbers.
     received: Vec<i32>,
     jobs: Vec<(u64, Sender<Signal>)>,
     jobs_so_far: u64,

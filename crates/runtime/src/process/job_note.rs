@@ -68,7 +68,6 @@ impl Note {
     }
 }
 
-/// All notes: the token of each and its harness.
 pub(super) fn all(notes: &Path) -> io::Result<Vec<(String, Option<Harness>)>> {
     let entries = match fs::read_dir(notes) {
         Ok(entries) => entries,

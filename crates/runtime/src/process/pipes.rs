@@ -13,7 +13,7 @@ use super::capture::Capture;
 /// Reads of one pipe before the others get their turn.
 const TURN: usize = 16;
 
-/// Waits until a descriptor is ready or the time is up. A signal ends the wait too.
+/// Waits until a descriptor is ready or the timeout has passed. A signal ends the wait too.
 pub(crate) fn poll(polled: &mut [PollFd<'_>], time: Option<Duration>) -> io::Result<()> {
     let time = time.map(Timespec::try_from).transpose().map_err(io::Error::other)?;
     match rustix::event::poll(polled, time.as_ref()) {

@@ -24,7 +24,6 @@ const PASSES: u32 = 50;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// The number of unfinished jobs.
     pub jobs: usize,
     pub killed: Vec<u32>,
 }
@@ -72,7 +71,6 @@ impl JobState {
     }
 }
 
-/// A job whose harness has died.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CrashedJob {
     pub note: PathBuf,

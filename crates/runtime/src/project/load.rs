@@ -45,7 +45,6 @@ impl<'d> Sources<'d> {
 }
 
 impl Project {
-    /// Reads the settings, the topology and all prompts.
     pub fn load(&self, disk: &dyn Disk) -> Result<Loaded, LoadError> {
         self.load_from(&Sources::new(disk))
     }
@@ -223,7 +222,6 @@ impl Project {
     }
 }
 
-/// A text with its name in messages.
 pub(crate) struct Text {
     pub(crate) name: String,
     pub(crate) text: Arc<str>,
@@ -256,7 +254,6 @@ impl Text {
     }
 }
 
-/// Reads prompts and fills in their placeholders.
 struct Reader<'a> {
     sources: &'a Sources<'a>,
     project: &'a Project,
@@ -411,7 +408,7 @@ fn known_kinds(mut topology: Topology, file: &Text, warnings: &mut Vec<Problem>)
 
 fn no_such_file(key: Key, path: &Path) -> String {
     let path = path.to_string_lossy();
-    format!("{key} names {}, and there is no such file", path.escape_debug())
+    format!("{key} names a missing file: {}", path.escape_debug())
 }
 
 fn shown(path: &Path) -> String {

@@ -28,7 +28,6 @@ pub enum Unenforced {
 }
 
 impl Unenforced {
-    /// Makes such keys errors or warnings.
     pub(super) fn judge(self, problems: Vec<Problem>) -> Result<Vec<Problem>, Vec<Problem>> {
         let severity = match self {
             Unenforced::Refuse => Severity::Error,

@@ -11,7 +11,6 @@ use crate::world::Disk;
 
 const CONFIG: &str = "AUTOLOOP_CONFIG";
 
-/// The variables of the process that are about settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     pub user_file: Option<PathBuf>,
@@ -65,7 +64,6 @@ impl SettingsFiles {
         SettingsFiles { names: text.lines().map(str::to_owned).collect() }
     }
 
-    /// One file per line.
     pub fn to_text(&self) -> String {
         self.names.iter().map(|name| format!("{name}\n")).collect()
     }
@@ -87,7 +85,6 @@ const ABOUT_THE_PROJECT: Tables = Tables::Only(&["backend", "core", "journal"]);
 const ABOUT_THE_LOOP: Tables = Tables::AllBut("core");
 
 impl Project {
-    /// The files that settings are read from, in the order of their layers. They need not exist.
     pub fn layer_files(&self, disk: &dyn Disk) -> Result<Vec<LayerFile>, LoadError> {
         if !self.preset.is_empty() && !is_one_name(&self.preset) {
             return Err(LoadError::BadPreset(self.preset.clone()));

@@ -62,7 +62,7 @@ impl Finder<'_> {
         if let Some(found) = self.read(&path)? {
             return Ok(found);
         }
-        let message = format!("{key} names {}, and there is no such file", path.display());
+        let message = format!("{key} names a missing file: {}", path.display());
         match self.loaded.settings.problem(key, Severity::Error, message) {
             Some(problem) => Err(LoadError::Problems(vec![problem])),
             None => Err(LoadError::Missing { what: key.to_string(), path }),
@@ -156,7 +156,7 @@ mod tests {
         );
         let named = "[slots]\ndeveloperPromptPath = 'd.md'\nreviewerPromptPath = ''\n";
         fs::write(root.join("repo/sub/autoloops.toml"), named).unwrap();
-        insta::assert_snapshot!(found(&project), @"ROOT/repo/sub/autoloops.toml: line 2, column 23: slots.developerPromptPath names ROOT/repo/sub/d.md, and there is no such file");
+        insta::assert_snapshot!(found(&project), @"ROOT/repo/sub/autoloops.toml: line 2, column 23: slots.developerPromptPath names a missing file: ROOT/repo/sub/d.md");
         write("repo/sub/d.md");
         assert_eq!(found(&project), "repo/sub/d.md, none");
         project.overrides.set = vec!["slots.reviewerPromptPath=d.md".to_owned()];

@@ -36,14 +36,12 @@ const GRACE: Duration = Duration::from_millis(500);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BeadsSettings {
     pub program: OsString,
-    /// Arguments before those of a call.
     pub args: Vec<OsString>,
     pub dir: PathBuf,
     pub deadline: Duration,
 }
 
 impl BeadsSettings {
-    /// `bd`, in this directory.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         BeadsSettings {
             program: "bd".into(),
@@ -182,7 +180,7 @@ impl Beads {
         let why = remark(reason);
         if !why.is_empty() {
             // A program may not support comments, and the reason is in the journal too.
-            let _ = self.ask(&["comments", "add", id, &format!("given back: {why}")], actor);
+            let _ = self.ask(&["comments", "add", id, &format!("released: {why}")], actor);
         }
         Ok(())
     }
@@ -284,17 +282,17 @@ impl Beads {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BeadsError {
-    #[error("cannot ask the issue tracker: {why}")]
+    #[error("cannot query the issue tracker: {why}")]
     NotStarted { program: String, why: String },
     #[error("`{doing}` failed with exit code {code}: {complaint}")]
     Failed { doing: String, code: i32, complaint: String },
-    #[error("`{doing}` gave no answer within {}", duration::print(*.after))]
+    #[error("`{doing}` timed out after {}", duration::print(*.after))]
     Late { doing: String, after: Duration },
-    #[error("`{doing}` answered with {bytes} bytes, which is more than is read")]
+    #[error("`{doing}` printed {bytes} bytes, which exceeds the limit")]
     TooMuch { doing: String, bytes: u64 },
     #[error("`{doing}`: {source}")]
     BadAnswer { doing: String, source: BadAnswer },
-    #[error("the issue tracker knows no issue '{id}'")]
+    #[error("the issue tracker has no issue '{id}'")]
     Unknown { id: String },
     #[error("the issue tracker refused {id}: {complaint}")]
     Refused { id: String, complaint: String },

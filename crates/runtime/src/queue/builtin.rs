@@ -76,7 +76,6 @@ impl<'a> Builtin<'a> {
         Ok(look(&folded.tasks.view, self.clock.now()))
     }
 
-    /// Returns the id of the new task.
     pub fn add(&self, new: &New) -> Result<String, QueueError> {
         self.change(|tasks, now| tasks.add(new.clone(), now).map(Some))
             .map(Option::unwrap_or_default)
@@ -193,7 +192,6 @@ fn end(now: Timestamp, lasting: Duration) -> Timestamp {
     Timestamp::from_millis(now.millis().saturating_add(millis))
 }
 
-/// A task as it is once the actor has claimed it.
 fn owned(tasks: &Tasks, task: &Task, actor: &str, now: Timestamp) -> Item {
     Item { owner: Some(actor.to_owned()), status: Status::InWork, ..tasks.item(task, now) }
 }

@@ -34,7 +34,6 @@ use crate::sandbox::{
 use crate::shim::can_confine;
 use crate::world::{Confinement, Job, Overlay, Rules, World};
 
-/// Confines the reviewers of a run.
 pub(crate) struct ReviewSandbox {
     /// `None` where no process is confined.
     enforcement: Option<Enforcement>,
@@ -48,7 +47,6 @@ pub(crate) struct ReviewSandbox {
 #[derive(Clone, Copy)]
 pub(crate) struct ReviewSite<'s> {
     pub(crate) world: &'s World,
-    /// This program.
     pub(crate) program: &'s Path,
     /// The client that reviews, if it is known.
     pub(crate) client: Option<&'static Adapter>,
@@ -77,12 +75,12 @@ pub(crate) struct Subject {
     pub(crate) beneath: Vec<Layer>,
     /// How far changes are looked for.
     pub(crate) extent: Extent,
-    pub(crate) neighbours: Neighbours,
+    pub(crate) neighbours: OtherWriters,
 }
 
 /// Whose changes cannot be distinguished from those of the reviewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Neighbours {
+pub(crate) enum OtherWriters {
     /// None: it is a worktree of its own, and no other slot is open.
     None,
     /// None, but other slots work in their own worktrees of the repository.
@@ -254,15 +252,15 @@ impl ReviewSandbox {
             }
         }
         let have_others_worked = || match neighbours {
-            Neighbours::None | Neighbours::Worktrees => false,
-            Neighbours::Runs => runs.were_at_work(run, confined.enforcement, world),
-            Neighbours::Slots => {
+            OtherWriters::None | OtherWriters::Worktrees => false,
+            OtherWriters::Runs => runs.were_at_work(run, confined.enforcement, world),
+            OtherWriters::Slots => {
                 have_slots_worked() || runs.were_at_work(run, confined.enforcement, world)
             }
         };
         let attribution = || match neighbours {
             _ if have_others_worked() => Attribution::Settings,
-            Neighbours::Worktrees | Neighbours::Slots => Attribution::Worktree,
+            OtherWriters::Worktrees | OtherWriters::Slots => Attribution::Worktree,
             _ if is_busy => Attribution::Worktree,
             _ => Attribution::Repository,
         };
@@ -312,7 +310,7 @@ impl Confined {
         let Subject { tree, allow, neighbours, .. } = &self.subject;
         let mut edited = allow.places().iter().filter(|place| place.shape != Shape::Growing);
         match self.enforcement {
-            Enforcement::Snapshot => *neighbours != Neighbours::Slots,
+            Enforcement::Snapshot => *neighbours != OtherWriters::Slots,
             // Without an overlay, and outside of it, files are written in place.
             Enforcement::Landlock { .. } => edited.next().is_some(),
             Enforcement::Overlay { .. } => {

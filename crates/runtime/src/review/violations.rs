@@ -12,7 +12,6 @@ const MOST_RECORDED: usize = 100;
 /// The longest diff that is recorded, in bytes.
 const LONGEST_DIFF: usize = 1024 * 1024;
 
-/// What a reviewer did to files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Violations {
     /// Of the review.
@@ -53,7 +52,6 @@ impl Violations {
         }
     }
 
-    /// Adds that it committed, or checked another commit out.
     pub(crate) fn add_moved(&mut self) {
         self.violations.push(self.violation(
             "HEAD",
@@ -62,7 +60,6 @@ impl Violations {
         ));
     }
 
-    /// Adds that a check failed.
     pub(crate) fn fail(&mut self, what: &str, error: &io::Error) {
         let failed =
             self.violation(".", format_args!("{what}: {error}"), ViolationOutcome::NotPutBack);
@@ -102,7 +99,7 @@ fn diff(allowed: &[Allowed]) -> Option<String> {
             text.push_str(&diff.text);
         } else {
             let path = change.path.display();
-            let _ = writeln!(text, "--- a/{path}\n+++ b/{path}\n# too much to be shown");
+            let _ = writeln!(text, "--- a/{path}\n+++ b/{path}\n# too much to show");
         }
     }
     (!text.is_empty()).then_some(text)

@@ -35,7 +35,6 @@ pub(super) struct Block {
     kept: Option<Backup>,
 }
 
-/// An append-only file as it was before a review.
 #[derive(Debug)]
 pub(super) struct AppendOnlyFile {
     /// Relative to the project.
@@ -70,7 +69,7 @@ pub enum AppendOnlyViolation {
     #[error("hard link added")]
     Linked,
     /// It did not exist, and was not created as an ordinary file.
-    #[error("made as a {0}")]
+    #[error("created as a {0}")]
     Made(Kind),
 }
 
@@ -132,7 +131,6 @@ impl AppendOnlyFile {
         Ok((entry.links > old.links).then_some(AppendOnlyViolation::Linked))
     }
 
-    /// Restores the old bytes; whether everything is as it was.
     pub(super) fn restore(
         &self,
         store: &BackupStore,
@@ -208,7 +206,11 @@ impl Before {
                 None => lost = true,
             }
         }
-        if lost { Err(io::Error::other("bytes too old to be kept are lost")) } else { Ok(()) }
+        if lost {
+            Err(io::Error::other("older bytes are lost: no copy of them exists"))
+        } else {
+            Ok(())
+        }
     }
 }
 

@@ -33,7 +33,6 @@ pub struct BackupStore {
     file: File,
     /// Bytes that the last snapshot needed.
     needed: u64,
-    /// The length of the file.
     end: u64,
     /// Bytes to be written at the end: many small files make one write.
     pending: Vec<u8>,
@@ -41,7 +40,6 @@ pub struct BackupStore {
     pub(super) append_only: HashMap<PathBuf, Vec<Block>>,
 }
 
-/// The place of one copy in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Backup {
     at: u64,
@@ -89,7 +87,7 @@ impl BackupStore {
     /// Copies a file. Returns the stamp of what was copied, which may be newer than the one in a listing.
     pub(super) fn keep(&mut self, source: &File) -> io::Result<(Stamp, Backup)> {
         let mut stamp = openat::stamp(&rustix::fs::fstat(source)?);
-        // A file that is written meanwhile is copied again, but not for ever.
+        // A file that is written meanwhile is copied again, but not forever.
         for _ in 0..3 {
             let backup = match stamp.len {
                 ..=SHORT => self.keep_short(source)?,
@@ -151,7 +149,6 @@ impl BackupStore {
         written
     }
 
-    /// Reads a short copy.
     pub(super) fn read(&self, backup: &Backup) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; usize::try_from(backup.len).map_err(io::Error::other)?];
         self.file.read_exact_at(&mut bytes, backup.at)?;
@@ -161,7 +158,6 @@ impl BackupStore {
         Ok(bytes)
     }
 
-    /// Writes a copy into an empty file.
     pub(super) fn write_to(&self, backup: &Backup, target: &File) -> io::Result<()> {
         if backup.crc.is_some() {
             return target.write_all_at(&self.read(backup)?, 0);

@@ -24,19 +24,16 @@ pub fn repository_paths(project: &Path) -> Vec<PathBuf> {
     found.flat_map(|it| [vec![it.top, it.common], it.siblings].concat()).collect()
 }
 
-/// A repository and the worktrees that share it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Repository {
     /// The worktree that holds the project.
     pub(super) top: PathBuf,
     /// The directory with the objects, the settings and the hooks.
     pub(super) common: PathBuf,
-    /// The other worktrees.
     pub(super) siblings: Vec<PathBuf>,
 }
 
 impl Repository {
-    /// Finds the repository that a directory is in.
     pub(super) fn find(project: &Path) -> Option<Repository> {
         let top = project.ancestors().find(|dir| fs::symlink_metadata(dir.join(".git")).is_ok())?;
         let own = git_dir_at(&top.join(".git"))?.canonicalize().ok()?;
@@ -73,7 +70,6 @@ impl Contents {
     }
 }
 
-/// Ignored files and directories.
 pub(super) fn ignored(top: &Path) -> BTreeSet<PathBuf> {
     paths(top, &["ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory"])
 }

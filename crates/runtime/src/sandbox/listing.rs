@@ -22,7 +22,6 @@ const DEEPEST: usize = 128;
 /// ticks.
 const TICK: i128 = 20_000_000;
 
-/// The trees that are listed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trees {
     /// All paths inside are relative to it, those outside absolute.
@@ -112,7 +111,6 @@ impl Listing {
         Ok(Listing { trees, before, hashes })
     }
 
-    /// What is different now.
     pub(super) fn changes(&self) -> io::Result<Vec<Change>> {
         let after = self.trees.walk(None)?;
         let mut changes = compare(&self.before, &after, |_| true);

@@ -86,7 +86,6 @@ pub(super) fn stat_at(dir: &OwnedFd, name: &OsStr) -> io::Result<Stat> {
     Ok(rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
-/// The normal components of a path.
 fn names(path: &Path) -> Vec<OsString> {
     let names = path.components().filter_map(|part| match part {
         Component::Normal(name) => Some(name.to_owned()),

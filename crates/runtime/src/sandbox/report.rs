@@ -24,7 +24,6 @@ pub struct ReviewChanges {
     pub violations: Vec<Violation>,
 }
 
-/// A change that stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allowed {
     /// Relative to the project.
@@ -42,7 +41,6 @@ impl Allowed {
     }
 }
 
-/// A change that does not stay, or should not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// Relative to the project.
@@ -64,7 +62,6 @@ impl Violation {
         if self.path.as_os_str().is_empty() { Path::new(".") } else { &self.path }
     }
 
-    /// The `outcome` of a `review.violation` record.
     pub fn outcome(&self) -> ViolationOutcome {
         match (&self.kind, self.restored) {
             (ViolationKind::KeptOut(_), _) => ViolationOutcome::KeptOut,
@@ -93,7 +90,7 @@ pub enum ViolationKind {
     #[error("{0}")]
     KeptOut(What),
     /// An allowed change in that view could not be applied to the project.
-    #[error("cannot be brought over: {0}")]
+    #[error("cannot be taken over: {0}")]
     NotTakenOver(String),
     /// Changed where the limits did not allow a copy.
     #[error("{0}; no copy of it was kept")]

@@ -30,7 +30,6 @@ pub struct Reverter {
     beneath: Vec<Layer>,
 }
 
-/// What was done to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reverted {
     /// Nothing: the changes were undone before.
@@ -47,12 +46,12 @@ pub enum RevertError {
     NotAllowed(PathBuf),
     #[error("{} is not an ordinary file, or is reached by a link", .0.display())]
     NotAFile(PathBuf),
-    #[error("{} has become too long to be looked at", .0.display())]
+    #[error("{} has become too long to compare", .0.display())]
     TooLong(PathBuf),
     #[error("{}: {conflict}", .path.display())]
     Conflict { path: PathBuf, conflict: Conflict },
     /// A setting would change that no review can have changed.
-    #[error("{}: protected setting {put_back}; no review did that, so none is undone", .path.display())]
+    #[error("{}: protected setting {put_back}: no review can have changed it", .path.display())]
     Setting { path: PathBuf, put_back: PutBack },
     #[error("{} {}", .path.display(), unreadable(.why))]
     Unreadable { path: PathBuf, why: Unreadable },
@@ -63,7 +62,7 @@ pub enum RevertError {
 fn unreadable(why: &Unreadable) -> String {
     match why {
         Unreadable::Before(why) => format!("does not parse as it is now: {why}"),
-        why => format!("would not be of use any more: it {why}"),
+        why => format!("would be invalid afterwards: it {why}"),
     }
 }
 
@@ -167,7 +166,6 @@ impl Reverter {
         Ok(Some(Plan { path, before, after, mode }))
     }
 
-    /// The bytes and the mode of a file; `None` when there is none.
     fn read(&self, path: &Path) -> Result<Option<(Vec<u8>, u32)>, RevertError> {
         let failed = |source: io::Error| match Errno::from_io_error(&source) {
             Some(Errno::LOOP | Errno::NOTDIR) => RevertError::NotAFile(path.to_owned()),

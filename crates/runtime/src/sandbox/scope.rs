@@ -9,7 +9,6 @@ use super::git::Repository;
 use super::listing::Trees;
 use crate::layout::StateDir;
 
-/// What is looked at around a review.
 #[derive(Clone, Debug)]
 pub struct Scope {
     pub project_dir: PathBuf,
@@ -35,9 +34,7 @@ pub struct Scope {
 /// How far changes are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// The project with its state directory, its repository and the sibling worktrees.
     Project,
-    /// The worktree that the project is in.
     Worktree,
 }
 

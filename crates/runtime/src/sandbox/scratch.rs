@@ -11,7 +11,6 @@ use super::openat;
 use crate::files::{self, Links};
 use crate::world::{Overlay, RealDisk};
 
-/// The beginning of its name.
 const PREFIX: &str = "autoloop-review-";
 
 /// The length of the longest note.
@@ -31,7 +30,6 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Creates one in the directory for temporary files.
     pub fn new(name: &str, note: &Path) -> io::Result<Scratch> {
         let dir = temporary_files()?.join(format!("{PREFIX}{name}"));
         write_note(note, dir.as_os_str().as_bytes())?;
@@ -72,12 +70,10 @@ impl Scratch {
         &self.dir
     }
 
-    /// The reviewer's TMPDIR.
     pub fn temporary(&self) -> PathBuf {
         self.dir.join("tmp")
     }
 
-    /// The reviewer's socket to the harness.
     pub fn socket(&self) -> PathBuf {
         self.dir.join("socket")
     }

@@ -19,7 +19,6 @@ enum Rank {
     Work,
     /// Git's objects, from which unchanged files are restored.
     Objects,
-    /// Files that git has.
     Clean,
     Ignored,
 }

@@ -26,7 +26,6 @@ use super::scope::Scope;
 use super::selection::Selection;
 use crate::world::Overlay;
 
-/// Everything as it was before a review.
 #[derive(Debug)]
 pub struct Snapshot {
     pub(super) store: BackupStore,

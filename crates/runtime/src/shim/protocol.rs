@@ -12,7 +12,6 @@ use crate::world::{Finished, Job, Signal};
 
 const ORDER: u8 = b'J';
 
-/// The first message of the harness.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Order {
     /// Its process id, by which the shim checks that its parent is still alive.
@@ -56,10 +55,8 @@ pub(crate) fn signal(byte: u8) -> Option<Signal> {
     }
 }
 
-/// What a shim does after a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum After {
-    /// Waits for another job.
     Stays,
     Ends,
 }

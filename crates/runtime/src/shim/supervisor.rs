@@ -23,7 +23,7 @@ use crate::world::{
 /// How long processes are killed repeatedly.
 const GIVE_UP: Duration = Duration::from_secs(5);
 /// How often orphans are looked for while killing. Deaths wake the shim sooner.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How long a pipe that another process holds open is read after the end.
 const DRAIN: Duration = Duration::from_millis(300);
 const BUFFER: usize = 64 * 1024;
@@ -172,7 +172,7 @@ impl<'a> Supervisor<'a> {
             (Phase::Running, Leftovers::Keep) => self.drain(now),
             (Phase::Ending, _) if any_alive => {
                 self.processes.signal(Unix::TERM);
-                self.hasten(now, self.job.limits.orphan_grace);
+                self.shorten_phase(now, self.job.limits.orphan_grace);
             }
             _ => {}
         }
@@ -189,7 +189,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Ends the phase sooner.
-    fn hasten(&mut self, now: Duration, time: Duration) {
+    fn shorten_phase(&mut self, now: Duration, time: Duration) {
         let until = now.saturating_add(time);
         self.until = Some(self.until.map_or(until, |earlier| earlier.min(until)));
     }
@@ -234,7 +234,7 @@ impl<'a> Supervisor<'a> {
             self.end(now);
         }
         if self.phase == Phase::Ending {
-            self.hasten(now, self.job.limits.crash_grace);
+            self.shorten_phase(now, self.job.limits.crash_grace);
         }
     }
 
@@ -242,7 +242,7 @@ impl<'a> Supervisor<'a> {
     fn wait(&self) -> io::Result<()> {
         let left = self.until.map(|until| until.saturating_sub(self.clock.elapsed()));
         let left = match self.phase {
-            Phase::Killing => left.map(|left| left.min(LOOK_AGAIN)),
+            Phase::Killing => left.map(|left| left.min(POLL_INTERVAL)),
             _ => left,
         };
         let outputs = [&self.stdout.pipe, &self.stderr.pipe].into_iter().flatten();

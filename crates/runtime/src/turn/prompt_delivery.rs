@@ -21,7 +21,7 @@ pub(crate) enum Fallback {
     #[error("a prompt with a NUL byte cannot be an argument")]
     Nul,
     /// It begins with a character that marks something else than a prompt.
-    #[error("a prompt that begins with '{}' would be taken for something else", char::from(*.0))]
+    #[error("a prompt that begins with '{}' would be read as an option", char::from(*.0))]
     Marked(u8),
 }
 
@@ -62,6 +62,6 @@ mod tests {
         }
         let unmarked = delivery(PromptMode::Arg, b"", b"-v");
         assert_eq!(unmarked, Delivery { mode: PromptMode::Arg, fallback: None });
-        insta::assert_snapshot!(Fallback::Marked(b'@'), @"a prompt that begins with '@' would be taken for something else");
+        insta::assert_snapshot!(Fallback::Marked(b'@'), @"a prompt that begins with '@' would be read as an option");
     }
 }

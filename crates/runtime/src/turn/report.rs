@@ -74,7 +74,7 @@ pub(crate) fn notes(finished: &Finished) -> Vec<String> {
     let output = &finished.stdout;
     if output.spooled < output.bytes && !matches!(finished.ending, Ending::NeverStarted(_)) {
         let (kept, all) = (output.spooled, output.bytes);
-        notes.push(format!("the agent printed {all} bytes, and its file holds the first {kept}"));
+        notes.push(format!("the agent printed {all} bytes, only the first {kept} are stored"));
     }
     let unreadable = finished.answer.as_ref().map_or(0, |answer| answer.unreadable);
     if unreadable > 0 {

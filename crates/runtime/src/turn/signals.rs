@@ -13,7 +13,7 @@ use crate::world::{Cause, Clock, Ending, Exit, Finished};
 const MOMENT: Duration = Duration::from_secs(1);
 /// The signals that ask a program to end: SIGHUP, SIGINT and SIGTERM.
 const REQUESTS: [i32; 3] = [1, 2, 15];
-const BY_OTHERS: &str = "a signal told the process that watches over it to end it";
+const BY_OTHERS: &str = "a signal ended its supervisor";
 
 /// How a job ended whose end these interrupts could have caused.
 pub(super) fn attributed(finished: Finished, ends: &Interrupts, clock: &dyn Clock) -> Finished {
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_by_a_signal_is_an_interrupt_only_where_somebody_asks() {
+    fn an_end_by_a_signal_is_an_interrupt_only_where_requested() {
         let cases = [
             (ended(Cause::Interrupt, Exit::Code(0)), Cause::Interrupt, 125),
             (ended(Cause::Itself, Exit::Signal(15)), Cause::Interrupt, 143),

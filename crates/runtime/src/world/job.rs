@@ -38,7 +38,6 @@ pub struct Job {
     /// Marks the process and all its descendants, in their environment, so that a sweep finds them. Empty: the
     /// spawner draws one.
     pub token: String,
-    /// The directory of notes about running jobs, from which the next start learns what to sweep.
     #[serde(with = "bytes")]
     pub notes: Option<PathBuf>,
     pub limits: Limits,
@@ -77,7 +76,6 @@ pub struct Confinement {
 /// Where a reviewer may write. It may read everything that its user may.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
-    /// Files that may be written in place.
     #[serde(with = "bytes")]
     pub files: Vec<PathBuf>,
     /// Directories in which files may be made, written and deleted, but nothing else.

@@ -37,7 +37,10 @@ fn a_disk_of_every_size() {
                 assert!(room < needed);
                 assert_eq!(first.stored, Stored::First(stored), "{error}");
                 let said = error.to_string();
-                assert!(said.starts_with("no room left for /home/state/journal.jsonl ("), "{said}");
+                assert!(
+                    said.starts_with("no space left for /home/state/journal.jsonl ("),
+                    "{said}"
+                );
                 let count =
                     ["nothing was", "only the first record was", "only the first 2 records"];
                 assert!(said.contains(count[stored]), "{said}");

@@ -25,8 +25,7 @@ fn a_link_is_never_written_through() {
     assert_eq!(why, Unsuitable::Symlink);
     assert_eq!(
         words,
-        "/home/state/journal.jsonl is a symbolic link, or lies in a directory that is one; \
-         a journal is never written through a link"
+        "/home/state/journal.jsonl is or is below a symbolic link; a journal is not written through links"
     );
     assert_eq!(disk.contents("/etc/passwd"), b"victim\n");
 }
@@ -91,7 +90,7 @@ fn a_file_with_two_names_is_refused() {
     disk.plant_hard_link(PATH, "/home/diary");
     let (why, words) = refused(&disk);
     assert_eq!(why, Unsuitable::HardLinks(2));
-    assert_eq!(words, "/home/state/journal.jsonl has 2 names (hard links); a journal has one");
+    assert_eq!(words, "/home/state/journal.jsonl has 2 hard links; a journal must have one");
     assert_eq!(disk.contents("/home/diary"), b"victim");
 }
 

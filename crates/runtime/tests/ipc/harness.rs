@@ -10,7 +10,7 @@ use autoloop_core::memory::Places;
 use autoloop_core::routing::METAREVIEW_DISABLED;
 use autoloop_core::topic::Topic;
 use autoloop_core::topology::Route;
-use autoloop_runtime::emit::{Emitter, Speaker};
+use autoloop_runtime::emit::{Caller, Emitter};
 use autoloop_runtime::failure::Failure;
 use autoloop_runtime::ipc::{Client, Handler, Payload, Server, Ticket, Timeouts};
 use autoloop_runtime::journal::{Durability, FileJournal, FileSettings};
@@ -46,7 +46,7 @@ impl Harness {
         let world = World::real();
         let settings = FileSettings::default();
         let emitter = Emitter {
-            speaker: Speaker {
+            caller: Caller {
                 run: Some("r".into()),
                 iteration: "3".into(),
                 recent_event: "tasks.ready".into(),
@@ -107,7 +107,7 @@ impl Harness {
         UnixStream::connect(self.socket_path()).expect("the harness listens")
     }
 
-    pub(crate) fn is_well(&self) {
+    pub(crate) fn assert_works(&self) {
         assert_eq!(
             self.emit("issue.discovered", "still here"),
             Ok("emitted issue.discovered".into())

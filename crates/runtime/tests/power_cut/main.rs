@@ -14,7 +14,7 @@
 //!
 //! # Processes
 //!
-//! A process that waits for a file system which it serves itself waits for ever once the server is
+//! A process that waits for a file system which it serves itself waits forever once the server is
 //! gone. So the test starts itself again, twice:
 //!
 //! - the *test* looks whether all that is needed is there, starts the lab, and kills it when it takes
@@ -33,7 +33,7 @@
 //!
 //! The records and the choice of cuts follow from the seed that is printed. The recording does not
 //! quite: when the kernel writes what is its own affair. So the disk on which a check failed is kept,
-//! and the failure names it. `AUTOLOOP_SEEDS` asks for more seeds, as for every simulation.
+//! and the failure names it. `AUTOLOOP_SEEDS` asks for more seeds, as forevery simulation.
 //!
 //! [`FileJournal`]: autoloop_runtime::journal::FileJournal
 

@@ -14,7 +14,7 @@ pub(crate) struct ChainJudge {
     steps: Vec<Step>,
     spent_ms: u64,
     /// How long the current step was running before it crashed.
-    cut_off_ms: u64,
+    interrupted_ms: u64,
     pub(crate) outcome: Option<String>,
     /// Whether a resume gave it more than it would have had.
     pub(crate) was_favoured: bool,
@@ -31,7 +31,7 @@ struct Step {
 type Field<'a> = &'a dyn Fn(&str) -> String;
 
 /// Whether a step succeeded.
-fn is_well(reason: &str) -> bool {
+fn is_success(reason: &str) -> bool {
     matches!(reason, "completion_event" | "completion_promise" | "max_iterations")
 }
 
@@ -43,7 +43,7 @@ impl ChainJudge {
             is_returning: false,
             steps: Vec::new(),
             spent_ms: 0,
-            cut_off_ms: 0,
+            interrupted_ms: 0,
             outcome: None,
             was_favoured: false,
         }
@@ -99,7 +99,7 @@ impl ChainJudge {
         let Outline { name, steps: names, parent, .. } = &self.outline;
         let (all, last) = (names.len(), self.steps.len());
         let mut lines = vec![format!("Step {last} of {all} of chain {name}: {}", names.join(", "))];
-        lines.extend(parent.iter().map(|run| format!("Run {run} asked for this chain.")));
+        lines.extend(parent.iter().map(|run| format!("Run {run} requested this chain.")));
         for (place, step) in self.steps[..last - 1].iter().enumerate() {
             lines.push(format!("## Step {}: {}", place + 1, names[place]));
             lines.push(format!("- run: {}", step.run));
@@ -147,7 +147,7 @@ impl ChainJudge {
     fn verdict(&self) -> Option<&'static str> {
         let is_spent = self.outline.budget_ms.is_some_and(|budget| self.spent_ms >= budget);
         match self.ended().count() {
-            _ if self.ended().any(|reason| !is_well(reason)) => Some("step_failed"),
+            _ if self.ended().any(|reason| !is_success(reason)) => Some("step_failed"),
             count if count == self.outline.steps.len() => Some("all_steps_complete"),
             _ if is_spent => Some("budget_exceeded"),
             _ => None,
@@ -157,16 +157,18 @@ impl ChainJudge {
     /// A failed step is retried. Time that was spent stays spent, also by a crashed step.
     fn resumed(&mut self, field: Field<'_>) {
         self.is_returning = false;
-        let well =
-            self.steps.iter().take_while(|step| step.stop_reason.as_deref().is_some_and(is_well));
+        let well = self
+            .steps
+            .iter()
+            .take_while(|step| step.stop_reason.as_deref().is_some_and(is_success));
         assert_eq!(field("resumed_from_step"), (well.count() + 1).to_string());
         assert_eq!(field("previous_outcome"), "");
-        self.cut_off_ms += field("elapsed_ms").parse::<u64>().unwrap_or_default();
+        self.interrupted_ms += field("elapsed_ms").parse::<u64>().unwrap_or_default();
         self.was_favoured |= self.outline.budget_ms.is_some();
         for step in &mut self.steps {
             let was = step.stop_reason.take();
-            self.was_favoured |= was.as_deref().is_some_and(|reason| !is_well(reason));
-            step.stop_reason = was.filter(|reason| is_well(reason));
+            self.was_favoured |= was.as_deref().is_some_and(|reason| !is_success(reason));
+            step.stop_reason = was.filter(|reason| is_success(reason));
         }
     }
 
@@ -189,13 +191,13 @@ impl ChainJudge {
 
     /// A step ends once, as its run did.
     fn step_ends(&mut self, field: Field<'_>, runs: &BTreeMap<String, Judge>) {
-        let step = self.steps.last_mut().expect("a step is under way");
+        let step = self.steps.last_mut().expect("a step is in progress");
         assert_eq!(step.stop_reason, None, "again");
         let reason = field("stop_reason");
         assert_eq!(runs.get(&step.run).and_then(Judge::stop_reason), Some(&*reason));
         step.stop_reason = Some(reason);
         self.spent_ms += field("elapsed_ms").parse::<u64>().unwrap();
-        self.spent_ms += std::mem::take(&mut self.cut_off_ms);
+        self.spent_ms += std::mem::take(&mut self.interrupted_ms);
         assert_eq!(field("step"), self.steps.len().to_string());
     }
 }

@@ -80,7 +80,7 @@ pub(crate) struct Grant {
 /// A request of a run's agent: often a valid one.
 pub(crate) fn any_chain_request(dice: &mut Dice, run: &str) -> String {
     match dice.below(20) {
-        0 => "let somebody else do it".to_owned(),
+        0 => "delegate it".to_owned(),
         1 => "steps= ; justification=nothing;".to_owned(),
         2 => "steps=plan,../build;".to_owned(),
         3 => format!("steps=plan,{GHOST};"),
@@ -96,7 +96,7 @@ pub(crate) fn any_chain_request(dice: &mut Dice, run: &str) -> String {
 /// A valid request, if any chain is possible.
 pub(crate) fn valid_chain_request(dice: &mut Dice) -> String {
     let steps = one_of(dice, &["plan", "build", "plan,build", "build , check"]);
-    let why = one_of(dice, &["", "justification=split it off;", "parent_id=somebody;"]);
+    let why = one_of(dice, &["", "justification=split it off;", "parent_id=other;"]);
     format!("steps={steps}; {why}")
 }
 

@@ -41,7 +41,7 @@ impl Outline {
     /// A chain that a run with this objective was granted.
     pub(crate) fn granted(grant: &Grant, parent: &str, objective: &str) -> Outline {
         let Grant { steps, why, .. } = grant;
-        let asked = "A run asked for this while it was at work on:";
+        let asked = "Requested by a run with this objective:";
         Outline {
             name: steps.clone(),
             steps: steps.split(',').map(|step| step.trim().to_owned()).collect(),

@@ -166,7 +166,11 @@ impl Family {
             assert!(waves.is_at_work(place.wave, place.branch), "{run} has no part in this");
         }
         if let Some((id, _)) = head.rsplit_once("-step-") {
-            assert_eq!(self.chains[id].at_work(), Some(head), "{run} is no step that is under way");
+            assert_eq!(
+                self.chains[id].at_work(),
+                Some(head),
+                "{run} is no step that is in progress"
+            );
             self.check_chain(id);
         }
     }

@@ -199,12 +199,12 @@ impl Judge {
             }
             "backend.finish" => {
                 self.backend(turn(false), (Backend::Running, Backend::Over), &shown);
-                let open = self.open.as_ref().expect("something is under way");
+                let open = self.open.as_ref().expect("something is in progress");
                 open.check_time(self.setup.deadline(open.turn), moment(record), &shown);
                 self.check_end(turn(false), &field, &shown);
             }
             "event.invalid" => {
-                let open = self.open.as_mut().expect("something is under way");
+                let open = self.open.as_mut().expect("something is in progress");
                 let is_time = open.turn.is_review || open.backend == Backend::Over;
                 assert!(is_time && open.turn.iteration == iteration, "{shown}");
                 assert_eq!(field("recent_event"), self.story.recent, "{shown}");
@@ -225,7 +225,7 @@ impl Judge {
             }
             "loop.complete" | "loop.stop" => self.ends(&topic, &field, &shown),
             "wave.invalid" if self.open.is_some() => {
-                let open = self.open.as_mut().expect("something is under way");
+                let open = self.open.as_mut().expect("something is in progress");
                 assert!(open.backend == Backend::Over, "{shown}");
                 assert_eq!(open.turn.iteration, iteration, "{shown}");
                 assert_eq!(field("opening_recent_event"), self.story.recent, "{shown}");

@@ -96,7 +96,7 @@ impl Spawns {
     }
 
     fn comes_back(&mut self, field: Field<'_>) {
-        let id = self.open.take().expect("a chain is under way");
+        let id = self.open.take().expect("a chain is in progress");
         assert_eq!(field("chain_id"), id);
         let outcome = field("outcome");
         self.failures = if outcome == "all_steps_complete" { 0 } else { self.failures + 1 };
@@ -107,7 +107,7 @@ impl Spawns {
     pub(crate) fn check_prompt(&self, prompt: &str, kin: Kin, limits: Option<Limits>) {
         let may_ask = limits.is_some_and(|limits| limits.leave_room(self.kin(kin)));
         assert_eq!(prompt.contains("\nChains:\n"), may_ask, "{self:?} {prompt}");
-        let is_told = prompt.contains("\nWhat the chains left:\n");
+        let is_told = prompt.contains("\nResults of the chains:\n");
         assert_eq!(is_told, !self.returned.is_empty(), "{self:?} {prompt}");
         for (id, outcome) in &self.returned {
             let line = format!("\nChain {id} ended: {outcome}\n");

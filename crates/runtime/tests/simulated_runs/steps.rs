@@ -137,5 +137,5 @@ fn a_chain_begins_once() {
     let begin = || ChainDriver::open(ground.site(), &chain, &ground, Budget::default());
     assert!(begin().is_ok());
     let again = begin().err().expect("it was begun");
-    assert_eq!(again.to_string(), "chain 'c' is being driven by another process");
+    assert_eq!(again.to_string(), "chain 'c' is running in another process");
 }

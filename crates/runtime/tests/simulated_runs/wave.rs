@@ -154,7 +154,7 @@ impl Waves {
     /// and of no other.
     pub(crate) fn check_prompt(&self, prompt: &str) {
         let Some(wave) = &self.joined else {
-            assert!(!prompt.contains("What the branches found:"), "there was no wave: {prompt}");
+            assert!(!prompt.contains("Results of the branches:"), "there was no wave: {prompt}");
             return;
         };
         for (place, branch) in wave.branches.iter().enumerate() {

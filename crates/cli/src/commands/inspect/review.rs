@@ -123,7 +123,7 @@ fn markdown(review: &Review<Found>, output: &str, diff: &str) -> String {
     for (name, fact) in review.facts().iter().filter(|(name, _)| *name != "before") {
         text.push_str(&format!("- {name}: {fact}\n"));
     }
-    let violations = review.told_violations();
+    let violations = review.violation_lines();
     if !violations.is_empty() {
         text.push_str("\n### Violations\n\n");
         text.extend(violations.iter().map(|line| format!("- {line}\n")));
@@ -140,7 +140,7 @@ fn terminal(review: &Review<Found>, output: &str, diff: &str) -> String {
     let mut text: String =
         review.facts().iter().map(|(name, fact)| format!("{name:<9}{fact}\n")).collect();
     let violations: String =
-        review.told_violations().iter().map(|line| format!("{line}\n")).collect();
+        review.violation_lines().iter().map(|line| format!("{line}\n")).collect();
     for (heading, long) in [("violations", &*violations), ("output", output), ("changes", diff)] {
         if !long.is_empty() {
             let end = if long.ends_with('\n') { "" } else { "\n" };

@@ -156,16 +156,11 @@ mod tests {
             (Some("src"), &["it crashes"], Some("autofix"), "src: autofix: it crashes"),
             (None, &[], Some("autofix"), ".: autofix: "),
             (None, &[], None, "no loop was named"),
-            (Some("./autofix"), &[], None, "there is no directory ./autofix"),
-            (Some("./nowhere"), &[], Some("autofix"), "there is no directory ./nowhere"),
-            (None, &[], Some("./autofix"), "there is no directory ./autofix"),
+            (Some("./autofix"), &[], None, "no such directory: ./autofix"),
+            (Some("./nowhere"), &[], Some("autofix"), "no such directory: ./nowhere"),
+            (None, &[], Some("./autofix"), "no such directory: ./autofix"),
             (Some("autofx"), &[], None, "'autofx' is neither a directory nor a preset"),
-            (
-                None,
-                &[],
-                Some("src"),
-                "there is no loop in src: neither autoloops.toml nor topology.toml",
-            ),
+            (None, &[], Some("src"), "no loop in src: neither autoloops.toml nor topology.toml"),
         ] {
             assert_eq!(meant(first, rest, preset), expected, "{first:?} {rest:?} {preset:?}");
         }

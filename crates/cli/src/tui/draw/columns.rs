@@ -63,7 +63,7 @@ impl Rest {
 mod tests {
     use super::*;
 
-    /// The columns as a ruler: a letter for every cell.
+    /// The columns as a ruler: a letter forevery cell.
     fn ruler(width: u16) -> String {
         let widest = Widest { name: 6, badge: 7, item: 30 };
         let mut cells = vec!['.'; width.into()];

@@ -76,8 +76,8 @@ fn how_it_ended_is_the_stop_reason_or_the_error() {
     "half" the model reached its limit in the middle of this answer
     "half" the model reached its limit in the middle of this answer
     "" the agent failed: the model refused to answer
-    "half" the agent was stopped before it was done
-    "half" the agent ended with the status 'odd', which is not known
+    "half" the agent was stopped before it finished
+    "half" the agent ended with an unknown status 'odd'
     "half" the agent failed: slow down, try again in 7s
     "half" the agent is done
     "" the agent is done

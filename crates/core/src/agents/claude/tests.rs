@@ -116,13 +116,13 @@ fn how_it_ended_is_what_the_result_says() {
     ];
     insta::assert_snapshot!(cases.map(told).join("\n"), @r#"
     "half" the agent failed: API Error: Request rejected (429)
-    "half" the agent failed and did not say why
+    "half" the agent failed without a reason
     "half" the agent failed: it reached its limit of turns
     "half" the agent failed: it reached its limit of turns
     "half" the agent failed: it reached its limit of cost
     "half" the agent failed: one; two
     "half" the agent failed: error_during_execution
-    "half" the agent was stopped before it was done
+    "half" the agent was stopped before it finished
     "I cannot" the agent failed: the model refused to answer
     "a lo" the model reached its limit in the middle of this answer
     "fine" the agent is done
@@ -190,7 +190,7 @@ fn a_result_that_is_too_long_is_no_answer() {
     let giant = "x".repeat(5 << 20);
     let result = format!(r#"{{"type":"result","subtype":"success","result":"{giant}"}}"#);
     let answer = decode_by(result.as_bytes(), 65536);
-    assert_eq!(answer.outcome, Outcome::Failed("its result is too long to be read".into()));
+    assert_eq!(answer.outcome, Outcome::Failed("its result is too long to read".into()));
     let tool = TOOL.replace("\"tool_use_id\":\"t\"", &format!("\"tool_use_id\":\"{giant}\""));
     assert!(tool.len() > giant.len());
     assert_eq!(decode(&format!("{tool}\n{}", done("done"))).unreadable, 0);

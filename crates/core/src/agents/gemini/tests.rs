@@ -66,7 +66,7 @@ fn how_it_ended_is_what_the_result_says() {
     insta::assert_snapshot!(told.join("\n"), @r#"
     "" the agent failed: [API Error: slow down] Please wait and try again later. To increase your limits, request a quota increase
     "half" the agent ended in the middle of its work
-    "" the agent ended with the status 'strange', which is not known
+    "" the agent ended with an unknown status 'strange'
     "" the agent is done
     "" the agent ended without an answer; it printed: Fork it? [y/N]
     "" the agent ended without an answer

@@ -73,7 +73,7 @@ fn how_it_ended_is_the_reason_of_the_last_step_or_the_error() {
     "half" the agent failed: slow down
     "" the agent failed: slow down
     "half" the agent ended in the middle of its work
-    "" the agent ended with the status 'odd', which is not known
+    "" the agent ended with an unknown status 'odd'
     "" the agent ended in the middle of its work
     "" the agent failed: UnknownError
     "" the agent ended without an answer

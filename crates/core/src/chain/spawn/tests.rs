@@ -60,16 +60,16 @@ fn every_refusal_says_what_to_do() {
     let mut context = context("[[chain]]\nname = 'both'\nsteps = ['x', 'y']\n");
     context.ids.insert("old".to_owned());
     let ask = |payload: &str| ask(payload, &context);
-    insta::assert_snapshot!(ask("autofix please"), @r#"no_steps: it needs steps: emit chain.spawn "steps=first,second; justification=why;""#);
-    insta::assert_snapshot!(ask("steps= ;"), @r#"no_steps: it needs steps: emit chain.spawn "steps=first,second; justification=why;""#);
-    insta::assert_snapshot!(ask("steps=a,,b;"), @"bad_step: '' cannot be a step: steps are listed with commas, and a step is the name of a preset, of a chain, or a directory");
-    insta::assert_snapshot!(ask("steps=a\u{1b}[2Jb;"), @r"bad_step: 'a\u{1b}[2Jb' cannot be a step: steps are listed with commas, and a step is the name of a preset, of a chain, or a directory");
-    insta::assert_snapshot!(ask("steps=a,../b;"), @"outside: step '../b' leads out of the project; name a preset, a chain or a directory of the project");
-    insta::assert_snapshot!(ask("steps=/etc;"), @"outside: step '/etc' leads out of the project; name a preset, a chain or a directory of the project");
-    insta::assert_snapshot!(ask("steps=a; chain_id=../x;"), @"bad_id: '../x' cannot be the id of a chain: it is made of small letters, digits, '.', '_' and '-', or left out");
-    insta::assert_snapshot!(ask("steps=a; chain_id=a\nb;"), @"bad_id: 'a b' cannot be the id of a chain: it is made of small letters, digits, '.', '_' and '-', or left out");
-    insta::assert_snapshot!(ask("steps=a; chain_id=old;"), @"used_id: there is a chain or a run with the id 'old' already; choose another, or none");
-    insta::assert_snapshot!(ask(&"x".repeat(10_000_000)), @"too_long: a request has at most 10000 characters; put the rest into a file");
+    insta::assert_snapshot!(ask("autofix please"), @r#"no_steps: the request has no steps: emit chain.spawn "steps=first,second; justification=why;""#);
+    insta::assert_snapshot!(ask("steps= ;"), @r#"no_steps: the request has no steps: emit chain.spawn "steps=first,second; justification=why;""#);
+    insta::assert_snapshot!(ask("steps=a,,b;"), @"bad_step: invalid step '': expected a preset, a chain or a directory, without commas");
+    insta::assert_snapshot!(ask("steps=a\u{1b}[2Jb;"), @r"bad_step: invalid step 'a\u{1b}[2Jb': expected a preset, a chain or a directory, without commas");
+    insta::assert_snapshot!(ask("steps=a,../b;"), @"outside: step '../b' is outside of the project; name a preset, a chain or a directory of the project");
+    insta::assert_snapshot!(ask("steps=/etc;"), @"outside: step '/etc' is outside of the project; name a preset, a chain or a directory of the project");
+    insta::assert_snapshot!(ask("steps=a; chain_id=../x;"), @"bad_id: invalid chain id '../x': expected lower-case letters, digits, '.', '_' and '-', or no id");
+    insta::assert_snapshot!(ask("steps=a; chain_id=a\nb;"), @"bad_id: invalid chain id 'a b': expected lower-case letters, digits, '.', '_' and '-', or no id");
+    insta::assert_snapshot!(ask("steps=a; chain_id=old;"), @"used_id: duplicate id 'old': a chain or a run has it; choose another, or none");
+    insta::assert_snapshot!(ask(&"x".repeat(10_000_000)), @"too_long: the request exceeds 10000 characters; move the rest to a file");
     insta::assert_snapshot!(ask(&format!("steps={};", vec!["a"; 51].join(","))), @"max_steps 50: chain 'a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,...' has more steps than budget.max_steps = 50 allows");
     assert_eq!(Refusal::Unfit("x\ny".to_owned()).record().detail, "x y");
     let bad = Refusal::BadFile("invalid TOML".to_owned()).record();
@@ -84,11 +84,11 @@ fn who_may_not_ask_is_told() {
     let told = |run: &Run, asker: Asker| {
         admit(run, &SpawnRequest::new("steps=a;", asker), &context).unwrap_err().to_string()
     };
-    insta::assert_snapshot!(told(&branch, Asker::Agent), @"a branch of a wave starts no chains; say in your answer what should follow");
-    insta::assert_snapshot!(told(&Run::new("r"), Asker::Review), @"a metareview starts no chains");
-    insta::assert_snapshot!(told(&Run::new("r"), Asker::Replay), @"a replay says what was said and starts no agents, so it starts no chains");
-    insta::assert_snapshot!(ask("steps=a;", &self::context("[budget]\nmax_children = 0")), @"off: no chains can be started from within this loop");
-    insta::assert_snapshot!(Refusal::RunEnds, @"the run ended with the turn that asked for it");
+    insta::assert_snapshot!(told(&branch, Asker::Agent), @"a branch of a wave cannot start chains; report in your answer what should follow");
+    insta::assert_snapshot!(told(&Run::new("r"), Asker::Review), @"a metareview cannot start chains");
+    insta::assert_snapshot!(told(&Run::new("r"), Asker::Replay), @"a replay cannot start chains: it starts no agents");
+    insta::assert_snapshot!(ask("steps=a;", &self::context("[budget]\nmax_children = 0")), @"off: this loop cannot start chains");
+    insta::assert_snapshot!(Refusal::RunEnds, @"the run ended with the turn that requested it");
 }
 
 #[test]
@@ -101,8 +101,8 @@ fn a_run_gets_so_many_chains_and_so_many_failures() {
             .map_or_else(|refusal| refusal.to_string(), |it| it.spawned.chain_id)
     };
     assert_eq!(after(3, 1), "r-chain-4");
-    insta::assert_snapshot!(after(4, 0), @"this run has started budget.max_children = 4 chains, and that is all it may");
-    insta::assert_snapshot!(after(3, 2), @"the last budget.max_consecutive_failures = 2 chains of this run failed; it gets no more");
+    insta::assert_snapshot!(after(4, 0), @"this run has started as many chains as it may: budget.max_children = 4");
+    insta::assert_snapshot!(after(3, 2), @"the last 2 chains of this run failed: budget.max_consecutive_failures = 2");
 }
 
 /// `ship` was started by a person, its first step asked for `a`, whose first step asked for `b`.
@@ -138,8 +138,8 @@ fn relatives_share_depth_steps_and_time() {
     chains[1].steps[0].stop_reason = None;
     context.ancestry = Ancestry::of("b-run", &chains);
     assert_eq!(ask("steps=x,y;", &context), "r-chain-1: x y");
-    insta::assert_snapshot!(ask("steps=x,y,z;", &context), @"max_steps 8: with its 3 steps there would be 9 in all chains that belong together, and budget.max_steps = 8");
-    insta::assert_snapshot!(ask("steps=ship;", &context), @"circle: chain 'ship' would run itself, by way of a, b");
+    insta::assert_snapshot!(ask("steps=x,y,z;", &context), @"max_steps 8: 3 more steps make 9 in all related chains: budget.max_steps = 8");
+    insta::assert_snapshot!(ask("steps=ship;", &context), @"circle: chain 'ship' would run itself, through a, b");
     insta::assert_snapshot!(ask("steps=x,deep;", &context), @"max_depth 4: chain 'x,deep' is nested deeper than budget.max_depth = 4 allows");
     let budget = context.definitions.budget;
     assert!(context.ancestry.has_room(budget));
@@ -153,8 +153,8 @@ fn relatives_share_depth_steps_and_time() {
     context.definitions.budget.max_depth = 3;
     insta::assert_snapshot!(ask("steps=x;", &context), @"max_depth 3: chain 'x' is nested deeper than budget.max_depth = 3 allows");
     context.definitions.budget = Budget { max_runtime_ms: 300, ..Budget::default() };
-    insta::assert_snapshot!(ask("steps=x;", &context), @"max_runtime_ms 300: the chains that belong together took longer than budget.max_runtime_ms = 300");
-    insta::assert_snapshot!(ask("steps=again;", &context), @"circle: chain 'ship' would run itself, by way of a, b, again");
+    insta::assert_snapshot!(ask("steps=x;", &context), @"max_runtime_ms 300: all related chains took longer than budget.max_runtime_ms = 300");
+    insta::assert_snapshot!(ask("steps=again;", &context), @"circle: chain 'ship' would run itself, through a, b, again");
 }
 
 proptest! {

@@ -69,9 +69,9 @@ fn a_change_that_was_changed_is_a_conflict() {
             "{now:?}: {conflict:?}"
         );
     }
-    insta::assert_snapshot!(undo(OLD, NEW, "x\n").unwrap_err(), @"change 1 (@@ -2,7 +2,7 @@) is not there any more: its lines were changed since");
-    insta::assert_snapshot!(revert_file(Some(OLD), Some(NEW), None).unwrap_err(), @"it was edited by the review, and is gone now");
-    insta::assert_snapshot!(revert_file(Some(OLD), Some(NEW), Some(b"\xff")).unwrap_err(), @"it is not a text any more");
+    insta::assert_snapshot!(undo(OLD, NEW, "x\n").unwrap_err(), @"change 1 (@@ -2,7 +2,7 @@) no longer applies: its lines were changed since");
+    insta::assert_snapshot!(revert_file(Some(OLD), Some(NEW), None).unwrap_err(), @"it was edited by the review and has been deleted since");
+    insta::assert_snapshot!(revert_file(Some(OLD), Some(NEW), Some(b"\xff")).unwrap_err(), @"it is no longer text");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn files_that_came_and_went_go_and_come() {
     let deleted = |now| revert_file(Some("a"), None, now);
     assert_eq!(deleted(None), holds("a"));
     assert_eq!(deleted(Some(b"a")), Ok(Revert::Already));
-    insta::assert_snapshot!(deleted(Some(b"b")).unwrap_err(), @"it was deleted by the review, and there is another one now");
+    insta::assert_snapshot!(deleted(Some(b"b")).unwrap_err(), @"it was deleted by the review and has been created again");
     assert_eq!(revert_file(None, Some(""), Some(b"")), Ok(Revert::Remove));
     assert_eq!(revert_file(Some(""), None, None), holds(""));
 }
@@ -136,7 +136,7 @@ fn files_without_a_shown_line_stand_between_others() {
     empty Remove
     edited Write("a\n")
     gone Write("")
-    named the record only says that it was changed (not a text: 1 bytes before, 0 after)
+    named the record only says that it was changed (not text: 1 bytes before, 0 after)
     last Remove
     "#);
 }

@@ -167,7 +167,7 @@ fn a_text_that_does_not_parse_is_told() {
     assert!(told("a = ", "").starts_with("did not parse before the review: line 1: "));
     assert_eq!(
         told("", &" ".repeat(LONGEST + 1)),
-        "is 1048577 bytes long; 1048576 bytes (1 MiB) are the most"
+        "has 1048577 bytes: the limit is 1048576 (1 MiB)"
     );
 }
 

@@ -7,7 +7,6 @@ use crate::record::Glance;
 /// the value of the field that is declared with `or words`.
 macro_rules! coordination_events {
     ($( $(#[$doc:meta])* $name:ident = $topic:literal { $( $(#[$field_doc:meta])* $field:ident $(or $words:ident)?, )* } )*) => {
-        /// The bookkeeping of an agent: claims, never evidence.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Coordination {
             $( $(#[$doc])* $name { $( $(#[$field_doc])* $field: String, )* }, )*

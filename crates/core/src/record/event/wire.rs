@@ -94,7 +94,6 @@ impl<T: WireEnum> Wire<'_> for Word<T> {
     }
 }
 
-/// The exit code of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExitCode {
     Known(i32),

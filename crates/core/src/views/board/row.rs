@@ -13,7 +13,6 @@ use crate::wire_enum::Word;
 pub enum Phase {
     #[default]
     Waiting,
-    /// It started, and no agent works at the moment.
     Between,
     Agent {
         iteration: u64,
@@ -25,11 +24,9 @@ pub enum Phase {
     Wave,
     Implement,
     Review {
-        /// Counted from 0.
         attempt: u64,
     },
     Fix {
-        /// Counted from 1.
         attempt: u64,
     },
     Merge,
@@ -76,10 +73,8 @@ pub struct Outcome {
     pub end: End,
 }
 
-/// The meaning of an outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum End {
-    /// It reached its goal.
     Done,
     /// There was nothing to do.
     Idle,
@@ -101,7 +96,6 @@ impl Outcome {
         Outcome { word: reason.to_string(), end }
     }
 
-    /// The outcome of a step or a branch.
     pub(super) fn of_part(reason: &Word<StopReason>) -> Outcome {
         match reason.is_success() {
             true => Outcome { word: reason.to_string(), end: End::Done },
@@ -141,7 +135,6 @@ pub struct Row {
 }
 
 impl Row {
-    /// The phase in a few letters, readable without colour.
     pub fn badge(&self) -> String {
         let of = |number: u64| match self.limit {
             0 => number.to_string(),

@@ -22,7 +22,7 @@ fn search(before: Option<u64>) -> ReviewSearch<usize> {
 
 fn told(review: &Review<usize>) -> String {
     let facts = review.facts().into_iter().map(|(name, fact)| format!("{name}: {fact}"));
-    facts.chain(review.told_violations()).collect::<Vec<_>>().join("\n")
+    facts.chain(review.violation_lines()).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -69,5 +69,5 @@ fn no_journal_makes_it_hold_more_than_a_little() {
     let review = search.found.unwrap();
     assert_eq!((review.violations.len(), review.more_violations), (MOST_KEPT, 7));
     assert_eq!(review.violations[0].path.len(), LONGEST);
-    assert_eq!(review.told_violations().last().unwrap(), "7 more");
+    assert_eq!(review.violation_lines().last().unwrap(), "7 more");
 }

@@ -50,7 +50,7 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left of the trial");
         let told =
             check_room("/p".as_ref(), "fatal: sha1 file write error: No space left on device");
-        insta::assert_snapshot!(told.unwrap_err(), @"there is no room left on the disk that holds /p");
+        insta::assert_snapshot!(told.unwrap_err(), @"no space left on the disk that contains /p");
         assert!(is_lack_of_room(&rustix::io::Errno::DQUOT.into()));
     }
 }

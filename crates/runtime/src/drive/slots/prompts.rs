@@ -43,9 +43,9 @@ impl RunPrompts {
 
     /// What differs in the prompt files and was not reported yet.
     pub(super) fn changes(&mut self, read: Result<SlotPrompts, LoadError>) -> Vec<String> {
-        let kept = "this run uses the one that it began with";
+        let kept = "this run continues with the original one";
         let changes = match read {
-            Err(error) => vec![format!("a prompt cannot be read any more ({error}); {kept}")],
+            Err(error) => vec![format!("a prompt can no longer be read ({error}); {kept}")],
             Ok(prompts) => {
                 let read = as_recorded(&prompts);
                 let is_changed = [

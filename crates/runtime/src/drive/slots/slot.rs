@@ -26,14 +26,14 @@ use super::worktrees::{SlotTree, in_place, on_record};
 use super::{SlotsDriver, agent_missing};
 use crate::drive::review_turn::{ReviewTurn, Reviewed, note_violations};
 use crate::drive::{DriveError, environment, reviewer_handler};
-use crate::emit::Speaker;
+use crate::emit::Caller;
 use crate::error::LaunchError;
 use crate::harness::create_dirs;
 use crate::ipc::Handler;
 use crate::journal::sidecar::sidecar_dir;
 use crate::layout::RunDir;
 use crate::process::Interrupts;
-use crate::review::{ConcurrentRuns, Neighbours, Subject, evidence, seen_from};
+use crate::review::{ConcurrentRuns, OtherWriters, Subject, evidence, seen_from};
 use crate::sandbox::{Extent, siblings};
 use crate::site::SlotProgress;
 use crate::turn::{
@@ -89,7 +89,7 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
                 && let Err(error) = self.tree(&slot).prepare()
             {
                 check_room(&self.dir, &error.to_string())?;
-                return self.give_up(&slot, &format!("there is no tree to work in: {error}"));
+                return self.give_up(&slot, &format!("no worktree is available: {error}"));
             }
         }
         while let Some(slot) = self.state() {
@@ -301,8 +301,8 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
             Err(error) => {
                 check_room(&self.dir, &error.to_string())?;
                 let what = match slot.start.branch.as_str() {
-                    "" => "what it left in the working tree stays there",
-                    _ => "its working tree is left as it is",
+                    "" => "its changes stay in the working tree",
+                    _ => "its worktree is kept",
                 };
                 self.run.site.note(&format!("slot {}: {what}: {error}", self.number));
                 Vec::new()
@@ -335,7 +335,7 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
             None if finish.outcome == Outcome::Passed => {
                 if let Some(what) = tree.keep_discarded()? {
                     self.run.site.note(&format!(
-                        "slot {}: the work undid uncommitted changes of yours in {what}",
+                        "slot {}: the work reverted uncommitted changes in {what}",
                         self.number
                     ));
                 }
@@ -352,7 +352,7 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
         match slot.start.branch.is_empty() {
             true if self.has_shared(slot) => Some("other slots work in the project too"),
             true if ConcurrentRuns::before(site.state_dir, site.world).were_driven() => {
-                Some("another run is at work in the project")
+                Some("another run is active in the project")
             }
             _ => None,
         }
@@ -581,10 +581,10 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
         let list = AllowList::read_only();
         let allow = growing.iter().fold(list, |list, file| list.growing(&seen_from(&tree, file)));
         let neighbours = match slot.start.branch.is_empty() {
-            false if self.run.look(|slots| slots.open().count()) > 1 => Neighbours::Worktrees,
-            false => Neighbours::None,
-            true if self.is_shared(slot) => Neighbours::Slots,
-            true => Neighbours::Runs,
+            false if self.run.look(|slots| slots.open().count()) > 1 => OtherWriters::Worktrees,
+            false => OtherWriters::None,
+            true if self.is_shared(slot) => OtherWriters::Slots,
+            true => OtherWriters::Runs,
         };
         let mut ours = vec![state_dir.clone()];
         // Other slots, and the harness itself, write there meanwhile.
@@ -608,12 +608,12 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
             project: files.memory.clone(),
             run: Places::of_run(&files.state_dir, &run.id()).run,
         };
-        let speaker = Speaker {
+        let caller = Caller {
             run: Some(run.id()),
             iteration: self.iteration.to_string(),
-            ..Speaker::default()
+            ..Caller::default()
         };
-        Ok((subject, reviewer_handler(&run.site, &run.loaded, memory, speaker)))
+        Ok((subject, reviewer_handler(&run.site, &run.loaded, memory, caller)))
     }
 }
 
@@ -638,5 +638,5 @@ fn needs_item(step: &SlotStep) -> bool {
 }
 
 fn lost(why: &str) -> String {
-    format!("the item was lost: {why}")
+    format!("the claim was lost: {why}")
 }

@@ -44,7 +44,7 @@ impl SlotWorktrees {
         let found = found.and_then(|trees| trees.base().map(|_| trees));
         let outside = matches!(found, Err(GitError::Outside(_)));
         let trees = found.map_err(|error| match error {
-            GitError::Outside(dir) => format!("{} is in no git repository", dir.display()),
+            GitError::Outside(dir) => format!("{} is not in a git repository", dir.display()),
             error => error.to_string(),
         });
         let wanted = plan.isolation.unwrap_or(plan.usual_isolation());
@@ -284,9 +284,9 @@ impl SlotTree<'_> {
                 MergeBack::NoChange => merge(MergeOutcome::Nothing, ""),
                 MergeBack::Merged(commit) => merge(MergeOutcome::Merged, &commit),
                 MergeBack::Conflict(files) | MergeBack::Uncommitted(files) => {
-                    in_place(&files, "they had changes that were not committed")
+                    in_place(&files, "they had uncommitted changes")
                 }
-                MergeBack::InProgress(what) => in_place(&[], &format!("{what} is under way")),
+                MergeBack::InProgress(what) => in_place(&[], &format!("{what} is in progress")),
             };
             Ok(Merge { tree, ..merge })
         });

@@ -44,7 +44,7 @@ fn a_tree_has_commits_staged_and_other_files_and_nothing_is_changed() {
     assert!(listed.contains("120000 blob") && listed.contains("100755 blob"), "{listed}");
     assert_eq!(scene.git(&["show", &format!("{}:staged", captured.tree)]), "later");
     assert_eq!(git(&["status", "--porcelain"]), before);
-    // What somebody added although it is ignored counts.
+    // A file that was added although it is ignored counts.
     git(&["add", "-f", "ignored"]);
     let captured = tree.capture(&base, &[Path::new("kept")]).unwrap();
     assert!(news(&scene, &base, &captured).contains("A\tignored"));

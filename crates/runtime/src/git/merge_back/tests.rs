@@ -131,7 +131,7 @@ fn changes_of_a_person_survive() {
     std::fs::write(beside.scene.top.join(".git/info/exclude"), "new\n").unwrap();
     assert_eq!(beside.bring(), MergeBack::Uncommitted(vec!["new".into()]));
     assert_eq!(beside.scene.read("new"), "my own");
-    // What is in nobody's way stays, staged as it is.
+    // What does not conflict stays, staged as it is.
     std::fs::remove_file(beside.scene.top.join("new")).unwrap();
     beside.scene.write("file", "one\ntwo\nthree\n");
     beside.assert_merged();
@@ -147,7 +147,7 @@ fn a_file_that_is_already_so_is_in_nobodys_way() {
 }
 
 #[test]
-fn somebodys_own_merge_is_left_alone() {
+fn a_merge_of_the_user_is_left_alone() {
     let beside = Beside::new().left("new", "n");
     let head = beside.base.clone();
     std::fs::write(beside.scene.top.join(".git/MERGE_HEAD"), head).unwrap();

@@ -34,7 +34,7 @@ fn a_failing_hook_a_missing_name_and_a_stale_lock_change_nothing() {
 }
 
 #[test]
-fn work_is_found_wherever_somebody_went() {
+fn work_is_found_on_any_branch() {
     let scene = Scene::new();
     let (repository, tree, base) = tree(&scene);
     let git = |args: &[&str]| scene.git_in(tree.dir(), args);
@@ -254,7 +254,7 @@ fn a_diff_is_a_summary_and_a_patch_and_its_middle_can_be_left_out() {
     let (repository, tree, base) = tree(&scene);
     scene.write("state/tree/file", "one\n2\nthree\n").write("state/tree/new", "u\n");
     fs::write(tree.dir().join("binary"), b"\0\x01\xff").unwrap();
-    // Somebody else's work is none of it.
+    // The work of others is not part of it.
     scene.write("foreign", "f\n").commit("foreign");
     let captured = tree.capture(&base, &[]).unwrap();
     let diff = repository.diff(&base, &captured.tree, 100_000).unwrap();

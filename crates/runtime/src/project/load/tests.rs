@@ -92,7 +92,7 @@ fn everything_is_read_and_filled_in() {
     let shown = |text: &str| stage.shown(text.to_owned());
     assert_eq!(shown(loaded.role_prompt("a")), "ROOT/loop/state/autoloops emit, in ROOT/loop");
     assert_eq!(shown(loaded.role_prompt("b")), "see ROOT/loop/state");
-    assert_eq!((loaded.role_prompt("c"), loaded.role_prompt("nobody")), ("", ""));
+    assert_eq!((loaded.role_prompt("c"), loaded.role_prompt("unknown")), ("", ""));
     assert_eq!(shown(loaded.harness.as_deref().unwrap()), "rules in ROOT/loop/state");
     assert_eq!(loaded.review_prompt.as_deref(), Some(SAMPLE));
     assert_eq!(loaded.plan.completion.event, "done.now");
@@ -139,7 +139,7 @@ fn every_layer_has_its_place() {
 }
 
 #[test]
-fn of_a_project_only_what_is_about_it_holds_for_the_preset_of_somebody_else() {
+fn of_a_project_only_what_is_about_it_holds_for_a_preset_elsewhere() {
     let stage = Stage::new(&[
         (
             "preset/autoloops.toml",
@@ -183,7 +183,7 @@ fn where_things_are_kept_is_known_before_a_preset_is_in_place() {
     assert_eq!(project.load(&RealDisk).unwrap().files, outline.files);
     project.dir = stage.path("nowhere");
     let refused = stage.shown(project.outline(&Sources::new(&RealDisk)).unwrap_err().to_string());
-    assert_eq!(refused, "there is no directory ROOT/nowhere");
+    assert_eq!(refused, "no such directory: ROOT/nowhere");
 }
 
 #[test]
@@ -199,9 +199,9 @@ fn what_is_wrong_is_told() {
     let stage = Stage::new(&[("loop/autoloops.toml", "backend.timeout_ms = -1\nx = 1")]);
     insta::assert_snapshot!(stage.refusal(), @r#"ROOT/loop/autoloops.toml: line 1, column 22: backend.timeout_ms is -1; expected a whole number of milliseconds, at least 1, or a duration like "90s" or "1.5h""#);
     stage.write("loop/autoloops.toml", "harness.instructions_file = 'rules.md'");
-    insta::assert_snapshot!(stage.refusal(), @"ROOT/loop/autoloops.toml: line 1, column 29: harness.instructions_file names ROOT/loop/rules.md, and there is no such file");
+    insta::assert_snapshot!(stage.refusal(), @"ROOT/loop/autoloops.toml: line 1, column 29: harness.instructions_file names a missing file: ROOT/loop/rules.md");
     stage.write("loop/autoloops.toml", "event_loop.prompt_file = 'TASK.md'");
-    insta::assert_snapshot!(stage.refusal(), @"ROOT/loop/autoloops.toml: line 1, column 26: event_loop.prompt_file names ROOT/loop/TASK.md, and there is no such file");
+    insta::assert_snapshot!(stage.refusal(), @"ROOT/loop/autoloops.toml: line 1, column 26: event_loop.prompt_file names a missing file: ROOT/loop/TASK.md");
     stage.write("loop/autoloops.toml", "");
     stage.write("loop/topology.toml", "[[role]]\nid = 'a'\nprompt_file = 'roles/a.md'");
     insta::assert_snapshot!(stage.refusal(), @"ROOT/loop/topology.toml: line 3, column 15: prompt_file of role 'a' is 'roles/a.md'; there is no ROOT/loop/roles/a.md");
@@ -217,7 +217,7 @@ fn what_is_wrong_is_told() {
     fs::create_dir(stage.path("loop/autoloops.toml")).unwrap();
     insta::assert_snapshot!(stage.refusal(), @"cannot read ROOT/loop/autoloops.toml: it is not a regular file");
     fs::remove_dir_all(stage.path("loop")).unwrap();
-    insta::assert_snapshot!(stage.refusal(), @"there is no directory ROOT/loop");
+    insta::assert_snapshot!(stage.refusal(), @"no such directory: ROOT/loop");
 }
 
 #[test]
@@ -237,9 +237,9 @@ fn a_named_file_of_the_person_has_to_exist() {
     let mut project = stage.project();
     project.env.is_named = true;
     let error = project.load(&RealDisk).unwrap_err().to_string();
-    insta::assert_snapshot!(stage.shown(error), @"AUTOLOOP_CONFIG names ROOT/user/config.toml, and there is no such file");
+    insta::assert_snapshot!(stage.shown(error), @"AUTOLOOP_CONFIG names a missing file: ROOT/user/config.toml");
     project.preset = "../x".into();
-    insta::assert_snapshot!(project.load(&RealDisk).unwrap_err(), @"'../x' cannot be the name of a preset; it is part of the path of a file");
+    insta::assert_snapshot!(project.load(&RealDisk).unwrap_err(), @"invalid preset name '../x': it must be usable in the path of a file");
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn what_is_odd_is_told_and_holds() {
     ROOT/loop/topology.toml: line 5, column 3: unknown key stage; no such key
     ROOT/loop/topology.toml, prompt of role a: line 1, column 1: unknown placeholder X; left as it is (the placeholders are STATE_DIR, TOOL_PATH and PRESET_DIR)
     ROOT/loop/harness.md: line 1, column 1: unknown placeholder STATEDIR; left as it is (the placeholders are STATE_DIR, TOOL_PATH and PRESET_DIR)
-    ROOT/loop/autoloops.toml: line 2, column 22: review.prompt_file names ROOT/loop/none.md, and there is no such file
+    ROOT/loop/autoloops.toml: line 2, column 22: review.prompt_file names a missing file: ROOT/loop/none.md
     ");
     assert_eq!(stage.load().harness.as_deref(), Some("{{STATEDIR}} {{ other }} {{lower}}"));
 }

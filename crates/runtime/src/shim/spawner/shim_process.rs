@@ -31,7 +31,6 @@ pub(super) struct Request {
     pub(super) started: Sender<io::Result<u32>>,
 }
 
-/// A shim that waits for another job.
 #[derive(Debug)]
 pub(super) struct IdleShim {
     /// The directory of its note.
@@ -174,7 +173,7 @@ impl Shim {
     }
 }
 
-/// Sends signals, and wakes a shim that was stopped: it would supervise nothing, and an agent could live for ever.
+/// Sends signals, and wakes a shim that was stopped: it would supervise nothing, and an agent could live forever.
 fn send_signals(
     shim: Option<Pid>,
     signals: &Receiver<Signal>,
@@ -195,7 +194,6 @@ fn send_signals(
     }
 }
 
-/// Continues a shim that was stopped. It is not reaped yet, so its id is not reused.
 fn wake(shim: Option<Pid>) {
     if let Some(shim) = shim {
         let _ = kill_process(shim, rustix::process::Signal::CONT);

@@ -16,7 +16,7 @@ use crate::procfs;
 use crate::world::{Access, Disk, DiskFile, FileKind, FileStat, Watch};
 
 /// How often a file is looked at where the kernel cannot report changes.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
@@ -59,7 +59,7 @@ impl Disk for RealDisk {
             .and_then(|mut file| file.write_all(bytes))
             .and_then(|()| fs::rename(&beside, path));
         if written.is_err() {
-            // The half-written file is of no use to anybody; failing to remove it changes nothing.
+            // The half-written file is useless; failing to remove it changes nothing.
             let _ = fs::remove_file(&beside);
         }
         written
@@ -81,7 +81,7 @@ struct Sleeping;
 
 impl Watch for Sleeping {
     fn changed(&mut self, timeout: Duration) -> io::Result<()> {
-        std::thread::sleep(timeout.min(LOOK_AGAIN));
+        std::thread::sleep(timeout.min(POLL_INTERVAL));
         Ok(())
     }
 }
@@ -199,7 +199,7 @@ impl DiskFile for RealFile {
 
     fn lock_holder(&self) -> Option<u32> {
         let stat = self.0.metadata().ok()?;
-        for _ in 0..LOOKS {
+        for _ in 0..MAX_SCANS {
             let locks = fs::read_to_string("/proc/locks").ok()?;
             let held = holder(&locks, &stat);
             if held.is_some() || locks.len() < IN_ONE_PIECE {
@@ -240,8 +240,8 @@ impl DiskFile for RealFile {
 /// The kernel tells a list of locks that is longer than this a page at a time. Where a lock goes away
 /// meanwhile, it passes over another.
 const IN_ONE_PIECE: usize = 3_500;
-/// So often a long list is looked through before a lock counts as nobody's.
-const LOOKS: u32 = 5;
+/// How often a long list is searched before a lock counts as free.
+const MAX_SCANS: u32 = 5;
 
 /// Who holds the lock of a file, by the list of all locks.
 fn holder(locks: &str, stat: &fs::Metadata) -> Option<u32> {
@@ -250,7 +250,7 @@ fn holder(locks: &str, stat: &fs::Metadata) -> Option<u32> {
     let held = locks.lines().filter_map(Flock::parse).filter(|held| held.inode == stat.ino());
     // Some file systems (btrfs, overlays) tell programs another device than the one in the list.
     let held = held.filter(|held| held.device == device || has_open(held.pid, stat));
-    // A lock may outlive whoever took it: a child that was just being started has a copy, until it
+    // A lock may outlive the process that took it: a child that is being started has a copy, until it
     // becomes another program.
     held.map(|held| held.pid).find(|held| procfs::pid(*held).is_some_and(procfs::is_alive))
 }

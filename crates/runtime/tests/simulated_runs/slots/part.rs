@@ -54,7 +54,7 @@ pub(crate) struct End {
 }
 
 impl End {
-    pub(crate) fn is_well(&self) -> bool {
+    pub(crate) fn is_success(&self) -> bool {
         self.code == 0 && !self.timed_out
     }
 }

@@ -216,7 +216,7 @@ impl RunModel {
             "slot.run.resume" => {
                 assert_eq!(said("resumed_from_iteration"), self.iteration().to_string());
                 let mut left = self.taken.values().filter(|(_, is_disturbed)| !is_disturbed);
-                assert_eq!(left.next(), None, "it was not given back: {shown}");
+                assert_eq!(left.next(), None, "it was not released: {shown}");
                 self.taken.clear();
                 (self.is_returning, self.resumed) = (false, self.resumed + 1);
             }

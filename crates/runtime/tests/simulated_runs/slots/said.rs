@@ -53,7 +53,7 @@ impl Heard<'_> {
                 assert_eq!(said("picked"), end.picked, "{shown}");
                 slot_model.implemented = Some(end);
             }
-            Phase::Review | Phase::Fix => slot_model.fixes.push(end.is_well()),
+            Phase::Review | Phase::Fix => slot_model.fixes.push(end.is_success()),
         }
     }
 }

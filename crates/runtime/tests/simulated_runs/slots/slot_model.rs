@@ -83,7 +83,7 @@ impl SlotModel {
         let Some(implemented) = &self.implemented else {
             return Due::Agent(Phase::Implement, 0);
         };
-        if !implemented.is_well() {
+        if !implemented.is_success() {
             return Due::Finish("failed");
         }
         // Without git the changes are unknown, so a stop marker always means "nothing to do".
@@ -121,7 +121,7 @@ impl SlotModel {
         assert!(self.fixes.len() as u64 <= rules.fixes, "{:?}: {shown}", self.fixes);
         assert!(reviews <= self.fixes.len() as u64 + 1, "{attempts:?}: {shown}");
         assert!(attempts.iter().all(|of| self.asked(*of) <= rules.repairs + 1), "{shown}");
-        let is_done = |end: &End| end.is_well() && end.picked != "none" && !end.is_marked;
+        let is_done = |end: &End| end.is_success() && end.picked != "none" && !end.is_marked;
         let may_be = rules.review == Review::On && !self.item.is_empty();
         let may_be = may_be && self.implemented.as_ref().is_some_and(is_done);
         assert!(may_be || self.reviews.is_empty(), "nothing was to be reviewed: {shown}");
@@ -148,7 +148,7 @@ impl SlotModel {
                 _ => assert_eq!(closed_by, None, "closed: {shown}"),
             }
             let owner = queue.owner(&self.item);
-            assert_ne!(owner, Some(&*self.actor), "not given back: {shown}");
+            assert_ne!(owner, Some(&*self.actor), "not released: {shown}");
         }
         self.outcome = Some(outcome.to_owned());
         is_lost

@@ -171,7 +171,7 @@ pub(crate) fn check(slots: &Slots, run_model: &RunModel) {
     let finish = slots.finish.as_ref().expect("it says so");
     assert_eq!((finish.reason.to_string(), finish.taken, finish.passed), (reason, taken, passed));
     assert_eq!(Tally::of(slots), Tally { taken, passed });
-    assert_eq!(Tally::of(slots).is_well(), taken == passed);
+    assert_eq!(Tally::of(slots).is_success(), taken == passed);
     assert_eq!(slots.slots.len(), run_model.slot_models.len());
     for (slot, slot_model) in slots.slots.iter().zip(&run_model.slot_models) {
         let outcome = slot.finish.as_ref().map(|finish| finish.outcome.to_string());

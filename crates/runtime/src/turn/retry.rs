@@ -17,7 +17,7 @@ use crate::process::Interrupts;
 use crate::world::{Cause, Clock, Ending, Finished, World};
 
 /// How often a waiting turn looks for requests to stop.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// What a turn that waits has to report.
 #[derive(Debug)]
@@ -51,15 +51,15 @@ impl fmt::Display for Waiting {
 }
 
 /// One turn of a client that may have to be repeated.
-pub(crate) struct Patience<'p> {
+pub(crate) struct Retry<'p> {
     pub(crate) breakers: &'p Breakers,
     pub(crate) backend: &'p BackendPlan,
     pub(crate) world: &'p World,
     pub(crate) interrupts: &'p Interrupts,
 }
 
-impl Patience<'_> {
-    /// Runs a turn until it ends in another way than by a transient failure, or the time is up. `report` is called
+impl Retry<'_> {
+    /// Runs a turn until it ends in another way than by a transient failure, or the timeout has passed. `report` is called
     /// before and after each wait.
     pub(crate) fn run<E>(
         &self,
@@ -135,7 +135,7 @@ fn sleep(clock: &dyn Clock, time: Duration, interrupts: &Interrupts) -> bool {
         if interrupts.are_raised() {
             return false;
         }
-        clock.sleep(left.min(LOOK));
+        clock.sleep(left.min(POLL_INTERVAL));
     }
     !interrupts.are_raised()
 }
