@@ -182,6 +182,16 @@ pub struct Reached {
     pub raise: String,
 }
 
+/// A turn under way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Turn {
+    step: String,
+    /// What it was expected to take when it started.
+    reserved: Amounts,
+    /// Whether no turn of the run had ended by then.
+    is_first: bool,
+}
+
 /// What the turns of a run took.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
@@ -189,8 +199,8 @@ pub struct Ledger {
     pub taken: Amounts,
     /// The largest reported turn of each step, such as a role or a phase.
     largest: BTreeMap<String, Amounts>,
-    /// The steps of turns under way, by their lanes.
-    open: BTreeMap<String, String>,
+    /// Turns under way, by their lanes.
+    open: BTreeMap<String, Turn>,
     /// What the current slot of a lane took, and for how long its turns ran.
     slots: BTreeMap<String, (Amounts, Duration)>,
     /// The most that one turn took that has limits of its own.
@@ -208,11 +218,15 @@ pub struct Ledger {
 impl Ledger {
     /// Applies a record of the run's own harness.
     pub fn apply(&mut self, record: &Glance<'_>) {
-        if record.has_payload() {
-            return;
+        if !record.has_payload() {
+            let now = record.ts().and_then(|ts| ts.parse::<Timestamp>().ok());
+            self.apply_event(record.event(), now);
         }
-        let now = record.ts().and_then(|ts| ts.parse::<Timestamp>().ok());
-        match record.event() {
+    }
+
+    /// The same for what the record says, and when.
+    pub fn apply_event(&mut self, event: Event<'_>, now: Option<Timestamp>) {
+        match event {
             Event::LoopStart(_) | Event::SlotRunStart(_) => {
                 self.session = now.map(|now| (now, now));
             }
@@ -245,8 +259,8 @@ impl Ledger {
                 let cost = end.cost_usd.unwrap_or_default();
                 let taken = Amounts { cost, tokens: end.tokens.unwrap_or_default().0 };
                 if taken != Amounts::default() {
-                    let step = self.open.get(&lane).cloned().unwrap_or_default();
-                    self.report(&step, taken);
+                    let turn = self.open.get(&lane).cloned().unwrap_or_default();
+                    self.report(&turn.step, taken);
                 }
                 self.finish(&lane, Some(Scope::Iteration), true);
             }
@@ -266,7 +280,7 @@ impl Ledger {
         let taken = reported.or(self.estimate(step));
         let largest = self.largest.entry(step.to_owned()).or_default();
         *largest = largest.max(reported);
-        if self.open.values().any(|open| open == step) {
+        if self.open.values().any(|turn| turn.step == step) {
             self.reported = Some(taken);
         } else if let Some(estimate) = self.estimated.remove(step) {
             self.taken = self.taken.minus(estimate);
@@ -277,11 +291,18 @@ impl Ledger {
     fn start(&mut self, lane: &str, step: &str) {
         self.reported = None;
         self.charge_open(lane);
-        self.open.insert(lane.to_owned(), step.to_owned());
+        let turn = self.turn(step);
+        self.open.insert(lane.to_owned(), turn);
+    }
+
+    /// A turn that starts now.
+    fn turn(&self, step: &str) -> Turn {
+        let is_first = self.taken == Amounts::default() && self.largest.is_empty();
+        Turn { step: step.to_owned(), reserved: self.estimate(step), is_first }
     }
 
     fn finish(&mut self, lane: &str, scope: Option<Scope>, could_start: bool) -> Amounts {
-        let Some(step) = self.open.remove(lane) else { return Amounts::default() };
+        let Some(Turn { step, .. }) = self.open.remove(lane) else { return Amounts::default() };
         let taken = match self.reported.take() {
             Some(taken) => taken,
             None if !could_start => Amounts::default(),
@@ -304,8 +325,8 @@ impl Ledger {
 
     /// A turn that was begun and never ended took something all the same.
     fn charge_open(&mut self, lane: &str) {
-        if let Some(step) = self.open.remove(lane) {
-            self.charge(&step);
+        if let Some(turn) = self.open.remove(lane) {
+            self.charge(&turn.step);
         }
     }
 
@@ -392,10 +413,9 @@ impl Ledger {
         if let Some(reached) = self.exceeded(limits).or_else(|| self.is_late(limits, now)) {
             return Err(reached);
         }
-        let expected = |step: &str| self.expected(step, &limits.run);
         let others = self.open.iter().filter(|(lane, _)| **lane != start.lane);
-        let taken = others.fold(self.taken, |sum, (_, step)| sum.plus(expected(step)));
-        let next = expected(&start.step);
+        let taken = others.fold(self.taken, |sum, (_, turn)| sum.plus(self.reserved(turn, limits)));
+        let next = self.reserved(&self.turn(&start.step), limits);
         check(taken, next, &limits.run, Scope::Run).map_or(Ok(next), Err)
     }
 
@@ -412,7 +432,7 @@ impl Ledger {
         for turn in turns {
             let start = start(&turn);
             match ledger.reserve(&start, limits, now) {
-                Ok(_) => drop(ledger.open.insert(start.lane, start.step)),
+                Ok(_) => drop(ledger.open.insert(start.lane, ledger.turn(&start.step))),
                 Err(reached) if admitted.is_empty() => return Err(reached),
                 Err(_) => break,
             }
@@ -441,22 +461,26 @@ impl Ledger {
         let next = match taken == Amounts::default() {
             // Every slot may begin.
             true => Amounts::default(),
-            false => self.expected(step, &limits.slot),
+            false => self.estimate(step),
         };
         check(taken, next, &limits.slot, Scope::Slot).map_or(Ok(()), Err)
     }
 
-    /// What is reserved for a turn. Where nothing is known it may take the whole limit, but not more.
-    fn expected(&self, step: &str, limits: &Limits) -> Amounts {
-        let known = self.estimate(step);
-        let is_first = self.taken == Amounts::default() && self.largest.is_empty();
-        let of = |usual: u64, limit: Option<u64>| match limit {
-            Some(limit) if is_first => usual.max(limit / FIRST_PART).min(limit),
+    /// What is reserved for a turn: never less than when it started, and more where similar turns took more
+    /// meanwhile. Where nothing was known it may take a part of the limit, or all of a small one.
+    fn reserved(&self, turn: &Turn, limits: &RunLimits) -> Amounts {
+        let Limits { cost, tokens, .. } = limits.run;
+        let part = |usual: u64, limit: Option<u64>| match limit {
+            Some(limit) if turn.is_first => usual.max(limit / FIRST_PART).min(limit),
             _ => usual,
         };
-        Amounts {
-            cost: Dollars(of(known.cost.0, limits.cost.map(|cost| cost.0))),
-            tokens: of(known.tokens, limits.tokens),
+        let reserved = Amounts {
+            cost: Dollars(part(turn.reserved.cost.0, cost.map(|cost| cost.0))),
+            tokens: part(turn.reserved.tokens, tokens),
+        };
+        match self.largest.get(&turn.step) {
+            Some(_) => reserved.max(self.estimate(&turn.step)),
+            None => reserved,
         }
     }
 

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
+use autoloop_core::agents::Dollars;
 use autoloop_core::record::*;
 use autoloop_core::slot::Picked;
 use autoloop_core::timestamp::Timestamp;
@@ -41,6 +42,13 @@ impl Made for ExitCode {
 impl Made for bool {
     fn made(dice: &mut Dice) -> Self {
         dice.chance(1, 2)
+    }
+}
+
+impl Made for Dollars {
+    fn made(dice: &mut Dice) -> Self {
+        // Binary fractions are exact on the wire.
+        Dollars(dice.below(1_000_000) * 1_953_125)
     }
 }
 
