@@ -391,10 +391,8 @@ fn a_person_who_asks_for_more_hears_all_of_an_iteration() {
 // Settings of other versions of this tool.
 
 /// Settings that would limit a run, each in the file that projects keep it in.
-const LIMITS: [(&str, &str, &str); 8] = [
-    ("autoloops.toml", "event_loop.max_cost_usd", "event_loop.max_cost_usd = 5\n"),
-    ("autoloops.toml", "event_loop.max_runtime", "event_loop.max_runtime = '12h'\n"),
-    ("autoloops.toml", "event_loop.stall_iterations", "event_loop.stall_iterations = 3\n"),
+const LIMITS: [(&str, &str, &str); 6] = [
+    ("autoloops.toml", "backend.max_cost_usd", "backend.max_cost_usd = 5\n"),
     ("autoloops.toml", "backend.disallowed_tools", "backend.disallowed_tools = ['Bash']\n"),
     ("autoloops.toml", "acceptance", "[acceptance]\nverify_cmd = 'make test'\n"),
     ("topology.toml", "gate", "[[gate]]\nevent = 'x'\nrequires = ['y']\n"),
@@ -442,7 +440,7 @@ fn a_limit_that_is_not_enforced_is_an_error_unless_it_is_ignored() {
 
 #[test]
 fn a_limit_that_is_switched_off_stops_nothing() {
-    let off = "event_loop.max_cost_usd = 0\nevent_loop.stall_iterations = 0\nbackend.disallowed_tools = []\n";
+    let off = "backend.max_cost_usd = 0\nevent_loop.stall_iterations = 0\nbackend.disallowed_tools = []\n";
     let sandbox = shell("echo LOOP_COMPLETE", off);
     assert_eq!(sandbox.run(&["run", ".", "make it"]).code, Some(0));
 }

@@ -3,7 +3,7 @@
 use crate::record::{
     ChainOutcome, ChainStart, Glance, LoopStart, SlotRunStart, SlotsEnd, StopReason,
 };
-use crate::wire_enum::words;
+use crate::wire_enum::{Word, words};
 
 words! {
     /// A coordinator: it decides the steps of a run.
@@ -99,6 +99,7 @@ words! {
     Status {
         Running = "running",
         Completed = "completed",
+        /// It reached a limit, or stalled.
         Stopped = "stopped",
         Failed = "failed",
         Interrupted = "interrupted",
@@ -113,9 +114,27 @@ impl Status {
         match (StopReason::from_word(reason), ChainOutcome::from_word(reason)) {
             (_, Some(ChainOutcome::AllStepsComplete)) => Status::Completed,
             (Some(StopReason::Interrupted), _) => Status::Interrupted,
-            (Some(StopReason::MaxIterations), _) | (_, Some(ChainOutcome::BudgetExceeded)) => {
-                Status::Stopped
-            }
+            (
+                Some(
+                    StopReason::MaxIterations
+                    | StopReason::MaxCost
+                    | StopReason::MaxTokens
+                    | StopReason::MaxRuntime
+                    | StopReason::Stalled,
+                ),
+                _,
+            )
+            | (_, Some(ChainOutcome::BudgetExceeded)) => Status::Stopped,
+            _ => Status::Failed,
+        }
+    }
+
+    /// The status of a run of slots that ended, by whether every item passed that it took.
+    pub fn of_slots(reason: &Word<SlotsEnd>, is_well: bool) -> Status {
+        match reason.known() {
+            Some(SlotsEnd::Interrupted) => Status::Interrupted,
+            Some(reason) if reason.is_limit() => Status::Stopped,
+            _ if is_well => Status::Completed,
             _ => Status::Failed,
         }
     }

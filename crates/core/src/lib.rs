@@ -15,6 +15,7 @@ pub mod failure;
 pub mod format;
 pub mod json;
 pub mod layout;
+pub mod limits;
 pub mod memory;
 pub mod merge;
 pub mod pattern;

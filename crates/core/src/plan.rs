@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::config::{Isolation, JournalConfig, Key, LogLevel, Sandbox, Settings};
 use crate::layout::StateDir;
+use crate::limits::{Limit, Limits, RunLimits, Scope, TimeLeft};
 use crate::run_id::RunIdFormat;
 use crate::step::Rules;
 use crate::topology::{Role, Topology};
@@ -22,6 +23,9 @@ pub use slots::{PromptPath, SlotsPlan};
 pub struct Plan {
     pub completion: Completion,
     pub max_iterations: u64,
+    pub limits: RunLimits,
+    /// After how many iterations without progress a run has stalled; `None` for never.
+    pub stall_iterations: Option<u64>,
     /// Where the objective is.
     pub objective: PromptSource,
     pub backend: BackendPlan,
@@ -112,6 +116,13 @@ impl Plan {
         Ok(Plan {
             completion: completion(settings, topology),
             max_iterations: count(settings, Key::MaxIterations),
+            limits: RunLimits {
+                run: limits(settings, Scope::Run),
+                iteration: limits(settings, Scope::Iteration),
+                slot: limits(settings, Scope::Slot),
+                review: limits(settings, Scope::Review),
+            },
+            stall_iterations: Some(count(settings, Key::StallIterations)).filter(|most| *most > 0),
             objective: prompt(settings, Key::Prompt, Key::PromptFile),
             review: settings.flag(Key::ReviewEnabled).then(|| review(settings, topology)),
             slots: SlotsPlan::resolve(settings),
@@ -140,6 +151,7 @@ impl Plan {
     pub fn rules(&self) -> Rules {
         Rules {
             max_iterations: self.max_iterations,
+            stall_iterations: self.stall_iterations,
             completion_event: self.completion.event.clone(),
             required_events: self.completion.required.clone(),
             review_every: self.review.as_ref().map(|review| review.every.get()),
@@ -147,18 +159,21 @@ impl Plan {
         }
     }
 
-    /// The plan of a branch of a wave: one iteration with the timeout of branches, without reviews and waves.
+    /// The plan of a branch of a wave: one iteration with the timeout of branches, without reviews and waves. The
+    /// run that requested the wave keeps its limits for all branches.
     #[must_use]
-    pub fn for_branch(mut self, timeout: Duration) -> Plan {
+    pub fn for_branch(mut self, timeout: Duration, left: Option<TimeLeft>) -> Plan {
         self.max_iterations = 1;
         self.review = None;
         self.parallel = None;
+        self.limits = RunLimits::default();
         let roles = self.role_backends.iter_mut().map(|(_, backend)| backend);
         for backend in roles.chain([&mut self.backend]) {
             if timeout < backend.timeout {
                 backend.timeout = timeout;
                 Key::ParallelTimeout.name().clone_into(&mut backend.timeout_key);
             }
+            *backend = backend.clone().within(left);
         }
         self
     }
@@ -191,6 +206,21 @@ fn role_backends(
         }
     }
     if bad.is_empty() { Ok(backends) } else { Err(bad) }
+}
+
+/// The limits of a run or a part of one; 0 is no limit.
+fn limits(settings: &Settings, scope: Scope) -> Limits {
+    let tokens = settings.number(Limit::Tokens.key(scope));
+    let limits = Limits {
+        cost: Some(settings.cost(Limit::Cost.key(scope))),
+        tokens: u64::try_from(tokens).ok(),
+        runtime: Some(settings.time(Limit::Runtime.key(scope))),
+    };
+    Limits {
+        cost: limits.cost.filter(|cost| cost.0 > 0),
+        tokens: limits.tokens.filter(|tokens| *tokens > 0),
+        runtime: limits.runtime.filter(|time| !time.is_zero()),
+    }
 }
 
 fn completion(settings: &Settings, topology: &Topology) -> Completion {
@@ -282,6 +312,7 @@ mod tests {
             leftovers: Leftovers::Kill,
             output_cap: 256_000_000,
             waits: Waits { first: Duration::from_secs(15), most: Duration::from_secs(6 * 3600) },
+            time_left: None,
         };
         assert_eq!(plan.backend, backend);
         let review = plan.review.unwrap();

@@ -17,11 +17,12 @@ use serde::{Deserialize, Serialize};
 use crate::config::BackendKind;
 use crate::coordinator::{Fold, Kind, Status};
 use crate::failure::TurnFailure;
+use crate::limits::Ledger;
 use crate::record::{
     ChainSpawned, Event, EventInvalid, ExitCode, Glance, LoopComplete, LoopStart, LoopStop, Text,
 };
 use crate::topic::{JOINED, TopicClass};
-use crate::topology::OPENING_EVENT;
+use crate::topology::{OPENING_EVENT, Topology};
 use crate::views::scratchpad::Scratchpad;
 use crate::wave::{self, Request, Waves};
 use crate::wire_enum::Word;
@@ -52,6 +53,29 @@ pub struct Run {
     pub before: Option<Turn>,
     pub waves: Waves,
     pub spawns: Spawns,
+    /// The last iterations, as far as they brought nothing new.
+    pub idle: Idle,
+    /// Why it stopped, where the reason needs more than a word, and the flag that raises the limit that it reached.
+    pub stop: Stop,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stop {
+    pub detail: String,
+    pub raise: String,
+}
+
+/// How many iterations in a row brought nothing new.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Idle {
+    /// How many emitted no event, and had none refused.
+    pub silent: u64,
+    /// How many ended in the same way and left the project as it was.
+    pub same: u64,
+    /// In which way the last one ended; empty where it brought something new.
+    pub why: String,
+    /// What it left; empty where that is unknown.
+    tree: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,7 +126,28 @@ pub struct TurnExit {
     pub promised: bool,
 }
 
+impl Idle {
+    /// How many iterations in a row count towards a stall. Roles report by events, so that an iteration without one
+    /// counts whatever it changed; a loop without roles may work by the completion promise alone.
+    pub fn in_a_row(&self, topology: &Topology) -> u64 {
+        if topology.roles.is_empty() { self.same } else { self.same.max(self.silent) }
+    }
+}
+
 impl Turn {
+    /// In which way it ended without anything new: no event, only refused ones, or only a completion event that did
+    /// not count.
+    fn brought_nothing(&self, completion_event: &str) -> Option<String> {
+        if !self.asked.is_empty() || self.events.iter().any(|event| event != completion_event) {
+            return None;
+        }
+        Some(match (self.events.is_empty(), self.refusals.is_empty()) {
+            (true, true) => "no event".to_owned(),
+            (true, false) => format!("refused {}", self.refusals.join(", ")),
+            (false, _) => format!("{completion_event} did not count"),
+        })
+    }
+
     pub fn has_failed(&self) -> bool {
         self.exit.as_ref().is_some_and(|exit| exit.failure.is_some())
     }
@@ -118,8 +163,11 @@ impl Run {
         }
     }
 
-    /// The flag that raises the limit that the run reached; empty where it ended otherwise.
+    /// The flag, with a leading space, that raises the limit that the run reached; empty where it ended otherwise.
     pub fn raised_limit(&self) -> String {
+        if !self.stop.raise.is_empty() {
+            return format!(" {}", self.stop.raise);
+        }
         let most = self.start.as_ref().map_or(0, |start| start.max_iterations);
         let reason = self.stop_reason().map_or("", Word::as_str);
         Kind::Loop.raised_limit(reason, self.done, most)
@@ -198,6 +246,7 @@ impl Run {
     /// events of its agent.
     fn resumed(&mut self) {
         let done = self.done_on_resume();
+        (self.idle, self.stop) = (Idle::default(), Stop::default());
         if self.stage == Stage::Iterating || self.turn.has_failed() {
             let Turn { opening_event, opening_backpressure, .. } = std::mem::take(&mut self.turn);
             self.recent_event.clone_from(&opening_event);
@@ -313,7 +362,21 @@ impl Run {
         self.turn.exit = Some(TurnExit { code: code.known().unwrap_or(-1), failure, promised });
     }
 
-    fn ended_iteration(&mut self, iteration: u64) {
+    fn ended_iteration(&mut self, iteration: u64, tree: String) {
+        let completion_event = self.start.as_ref().map_or("", |start| &start.completion_event);
+        let why = self.turn.brought_nothing(completion_event).unwrap_or_default();
+        let is_silent =
+            !why.is_empty() && self.turn.events.is_empty() && self.turn.refusals.is_empty();
+        let is_same = !why.is_empty() && why == self.idle.why && tree == self.idle.tree;
+        self.idle = Idle {
+            silent: if is_silent { self.idle.silent + 1 } else { 0 },
+            same: match is_same && !tree.is_empty() {
+                true => self.idle.same + 1,
+                false => u64::from(!why.is_empty()),
+            },
+            why,
+            tree,
+        };
         self.stage = Stage::Between;
         self.done = iteration;
         self.turn.iteration = iteration;
@@ -376,7 +439,7 @@ impl Fold for Run {
             Event::IterationFinish(end) => {
                 let promised = end.promised == Some(true) || self.is_promise_in(&end.output);
                 self.ended_turn(&end.exit_code, end.failure(), promised);
-                self.ended_iteration(iteration);
+                self.ended_iteration(iteration, end.tree.unwrap_or_default());
             }
             Event::ReviewStart(_) => {
                 self.stage = Stage::Reviewing;
@@ -390,7 +453,9 @@ impl Fold for Run {
             Event::LoopComplete(LoopComplete { reason }) => {
                 self.stage = Stage::Ended(Ending::Complete { reason });
             }
-            Event::LoopStop(LoopStop { reason, .. }) => {
+            Event::LoopStop(LoopStop { reason, detail, raise, .. }) => {
+                let (detail, raise) = (detail.unwrap_or_default(), raise.unwrap_or_default());
+                self.stop = Stop { detail, raise };
                 self.stage = Stage::Ended(Ending::Stop { reason });
             }
             event => {
@@ -409,6 +474,7 @@ impl Fold for Run {
 #[derive(Clone, Debug)]
 pub struct LoopFold {
     pub run: Run,
+    pub ledger: Ledger,
     pub scratchpad: Scratchpad,
 }
 
@@ -416,7 +482,7 @@ impl Fold for LoopFold {
     const KIND: Kind = Kind::Loop;
 
     fn new(id: &str) -> Self {
-        LoopFold { run: Run::new(id), scratchpad: Scratchpad::default() }
+        LoopFold { run: Run::new(id), ledger: Ledger::default(), scratchpad: Scratchpad::default() }
     }
 
     fn id(&self) -> &str {
@@ -425,6 +491,7 @@ impl Fold for LoopFold {
 
     fn apply(&mut self, record: &Glance<'_>) {
         self.run.apply(record);
+        self.ledger.apply(record);
         self.scratchpad.apply(record);
     }
 

@@ -13,12 +13,16 @@ pub use crate::record::{Changes, HeldBy, Phase, Picked, SlotOutcome as Outcome, 
 pub use crate::review::Verdict;
 pub use iteration::{FinishedIteration, ItemOutcome, Tally};
 pub use picked::picked;
-pub use step::{Commit, NewItems, Review, SlotRules, SlotStep, Step, begins, next_step, slot_step};
+pub use step::{
+    Commit, NewItems, Review, SlotRules, SlotStep, Step, begins, next_step, slot_step,
+    within_limits,
+};
 
 use serde::{Serialize, Serializer};
 
 use crate::coordinator::{Fold, Kind, Status};
 use crate::failure::TurnFailure;
+use crate::limits::Ledger;
 use crate::merge::MergeOutcome;
 use crate::record::{
     Event, ExitCode, Glance, SlotFinish, SlotMerge, SlotPhase, SlotRunFinish, SlotRunPrompts,
@@ -44,6 +48,8 @@ pub struct Slots {
     pub finish: Option<SlotRunFinish>,
     /// The last iteration before a finished run was resumed; 0 where it was not.
     pub resumed_after: u64,
+    /// What its turns took.
+    pub ledger: Ledger,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -106,14 +112,15 @@ impl Slots {
     pub fn status(&self) -> Status {
         match &self.finish {
             None => Status::Running,
-            Some(finish) if finish.reason == End::Interrupted => Status::Interrupted,
-            Some(_) if Tally::of(self).is_success() => Status::Completed,
-            Some(_) => Status::Failed,
+            Some(finish) => Status::of_slots(&finish.reason, Tally::of(self).is_success()),
         }
     }
 
-    /// The flag that raises the limit that the run reached; empty where it ended otherwise.
+    /// The flag, with a leading space, that raises the limit that the run reached; empty where it ended otherwise.
     pub fn raised_limit(&self) -> String {
+        if let Some(raise) = self.finish.as_ref().and_then(|finish| finish.raise.as_ref()) {
+            return format!(" {raise}");
+        }
         let reason = self.finish.as_ref().map(|finish| finish.reason.to_string());
         Kind::Slots.raised_limit(&reason.unwrap_or_default(), self.iteration(), 0)
     }
@@ -148,7 +155,8 @@ impl Slots {
         }
     }
 
-    /// A resumed run retries the failed items, which are back in the queue. An interrupted one continues.
+    /// A resumed run retries the failed items, which are back in the queue. One that was interrupted or reached a limit
+    /// continues.
     fn resumed(&mut self) {
         match self.status() {
             Status::Failed => {
@@ -156,7 +164,7 @@ impl Slots {
                 self.is_stopping = false;
                 self.resumed_after = self.iteration();
             }
-            Status::Interrupted => self.finish = None,
+            Status::Interrupted | Status::Stopped => self.finish = None,
             _ => {}
         }
     }
@@ -174,6 +182,7 @@ impl Fold for Slots {
     }
 
     fn apply(&mut self, record: &Glance<'_>) {
+        self.ledger.apply(record);
         let is_over = self.finish.is_some() && record.topic() != SlotRunResume::TOPIC;
         if is_over || !Kind::Slots.concerns(record) {
             return;

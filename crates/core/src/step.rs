@@ -5,14 +5,19 @@ mod remark;
 pub use remark::{Remark, remark};
 
 use crate::chain::spawn::{self, SpawnStep};
+use crate::limits::{self, Ledger, Reached, RunLimits, Start};
 use crate::record::{EventInvalid, LoopComplete, LoopStop, StopReason};
+use crate::review::Contract;
 use crate::run::{Ending, Run, Stage};
+use crate::timestamp::Timestamp;
 use crate::topology::{Route, Topology};
-use crate::wave::{self, WaveStep};
+use crate::wave::{self, BranchOrder, WaveStep};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
     pub max_iterations: u64,
+    /// After how many iterations without progress the run has stalled; `None` for never.
+    pub stall_iterations: Option<u64>,
     pub completion_event: String,
     /// The events that must have been seen before the run may complete.
     pub required_events: Vec<String>,
@@ -76,7 +81,7 @@ fn step_between(run: &Run, rules: &Rules, topology: &Topology) -> Option<Step> {
         let opening_event = &run.turn.opening_event;
         wave::next(&run.waves, &run.id, opening_event, rules.max_branches, topology).map(Step::Wave)
     };
-    match verdict(run, rules) {
+    match verdict(run, rules, topology) {
         // Open chains and waves are finished first, whatever the rules say by now.
         Some(_) if run.spawns.open.is_some() => chain(),
         Some(_) if run.waves.open.is_some() => wave(),
@@ -85,7 +90,7 @@ fn step_between(run: &Run, rules: &Rules, topology: &Topology) -> Option<Step> {
     }
 }
 
-fn verdict(run: &Run, rules: &Rules) -> Option<Step> {
+fn verdict(run: &Run, rules: &Rules, topology: &Topology) -> Option<Step> {
     // A failed backend ends the run, whatever its agent emitted before.
     if let Some(failure) = run.failure() {
         return Some(Step::Stop(LoopStop {
@@ -98,15 +103,75 @@ fn verdict(run: &Run, rules: &Rules) -> Option<Step> {
     if let Some(reason) = completion(run, rules) {
         return Some(Step::Complete(LoopComplete { reason: reason.into() }));
     }
-    (run.done >= rules.max_iterations).then(|| {
-        Step::Stop(LoopStop {
+    if run.done >= rules.max_iterations {
+        return Some(Step::Stop(LoopStop {
             reason: StopReason::MaxIterations.into(),
             completed_iterations: Some(run.done),
             stopped_before_iteration: Some(run.done + 1),
             max_iterations: Some(rules.max_iterations),
             ..LoopStop::default()
+        }));
+    }
+    stalled(run, rules, topology).map(|detail| {
+        Step::Stop(LoopStop {
+            reason: StopReason::Stalled.into(),
+            iteration: Some(run.done),
+            detail: Some(detail),
+            ..LoopStop::default()
         })
     })
+}
+
+/// Why the run has stalled, if it has.
+fn stalled(run: &Run, rules: &Rules, topology: &Topology) -> Option<String> {
+    let count = run.idle.in_a_row(topology);
+    rules.stall_iterations.filter(|most| count >= *most)?;
+    Some(match count == run.idle.same {
+        true => format!(
+            "{count} iterations in a row changed nothing and ended in the same way: {}",
+            run.idle.why
+        ),
+        false => format!("{count} iterations in a row emitted no event"),
+    })
+}
+
+/// The step, or in its place the end of the run where a limit lets no further agent start. Branches of a wave start
+/// as far as there is room for them; the others follow.
+pub fn within_limits(
+    step: Step,
+    run: &Run,
+    ledger: &Ledger,
+    limits: &RunLimits,
+    now: Timestamp,
+) -> Step {
+    let stop = |reached: Reached| {
+        Step::Stop(LoopStop {
+            reason: reached.limit.stop_reason().into(),
+            iteration: Some(run.done),
+            detail: Some(reached.detail),
+            raise: Some(reached.raise),
+            ..LoopStop::default()
+        })
+    };
+    let of_run = |step: String| Start { lane: String::new(), step };
+    let start = match &step {
+        Step::Review { .. } => of_run(Contract::Metareview.name().to_owned()),
+        Step::Iterate(order) => of_run(order.route.roles.join(",")),
+        Step::Chain(SpawnStep::CarryOut(_)) => of_run(String::new()),
+        Step::Wave(WaveStep::Branches(orders)) => {
+            let start = |order: &BranchOrder| limits::branch(&order.start);
+            return match ledger.admit(orders.clone(), start, limits, now) {
+                Ok(orders) => Step::Wave(WaveStep::Branches(orders)),
+                Err(reached) => stop(reached),
+            };
+        }
+        // The deadline of the last turn was the end of the run.
+        Step::Stop(end) if end.reason == StopReason::BackendTimeout => {
+            return ledger.is_late(limits, now).map_or(step, stop);
+        }
+        _ => return step,
+    };
+    ledger.reserve(&start, limits, now).map_or_else(stop, |_| step)
 }
 
 fn completion(run: &Run, rules: &Rules) -> Option<StopReason> {

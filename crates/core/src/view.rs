@@ -85,11 +85,11 @@ mod tests {
             fingerprint::<Tasks>(),
         ];
         insta::assert_snapshot!(all.concat(), @"
-        boards 6 b41d40cec7349c5c
+        boards 7 9f696d8beaecc591
         coordination 2 995f974d0e269903
         latest-run 2 c4aac5a21cc00455
         metrics 3 5c3cdee0cb785a73
-        runs 14 d2f336c6dd496603
+        runs 15 9ee5aaa629341b2d
         scratchpads 1 2d9448b23fa5fd1b
         queue 3 e20375d8047db7d9
         ");

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
+use autoloop_core::agents::Dollars;
 use autoloop_core::record::*;
 use autoloop_core::slot::Picked;
 use autoloop_core::timestamp::Timestamp;
@@ -41,6 +42,13 @@ impl Made for ExitCode {
 impl Made for bool {
     fn made(dice: &mut Dice) -> Self {
         dice.chance(1, 2)
+    }
+}
+
+impl Made for Dollars {
+    fn made(dice: &mut Dice) -> Self {
+        // Binary fractions are exact on the wire.
+        Dollars(dice.below(1_000_000) * 1_953_125)
     }
 }
 
@@ -142,9 +150,9 @@ macro_rules! system_events {
 system_events! {
     loop_start: LoopStart { max_iterations, completion_promise, completion_event, review_every, objective, preset, preset_dir, parent, opening_event }
     loop_complete: LoopComplete { reason }
-    loop_stop: LoopStop { reason, completed_iterations, stopped_before_iteration, max_iterations, iteration, output_tail, detail }
+    loop_stop: LoopStop { reason, completed_iterations, stopped_before_iteration, max_iterations, iteration, output_tail, detail, raise }
     iteration_start: IterationStart { recent_event, suggested_roles, allowed_events, backpressure, prompt }
-    iteration_finish: IterationFinish { exit_code, timed_out, elapsed_s, output, promised, interrupted, detail }
+    iteration_finish: IterationFinish { exit_code, timed_out, elapsed_s, output, promised, interrupted, detail, tree }
     backend_start: BackendStart { backend_kind, command, prompt_mode, timeout_ms, prompt_detour }
     backend_finish: BackendFinish { exit_code, timed_out, output, interrupted, detail }
     review_start: ReviewStart { kind, backend_kind, command, prompt_mode, prompt, timeout_ms, enforcement }
@@ -162,7 +170,7 @@ system_events! {
     journal_repaired: JournalRepaired { offset, bytes }
     wave_start: WaveStart { wave_id, trigger_topic, branch_count, opening_recent_event, opening_roles, opening_events, objectives, base }
     wave_branch_start: WaveBranchStart { wave_id, branch_id, objective, routing_event, branch_roles, branch_events }
-    wave_branch_finish: WaveBranchFinish { wave_id, branch_id, stop_reason, elapsed_ms, tree, output, detail }
+    wave_branch_finish: WaveBranchFinish { wave_id, branch_id, stop_reason, elapsed_ms, tree, output, detail, cost_usd, tokens }
     wave_branch_merge: WaveBranchMerge { wave_id, branch_id, outcome, branch, commit, tree, files, detail }
     wave_join_start: WaveJoinStart { wave_id, trigger_topic, branch_count, elapsed_ms, branch_outcomes }
     wave_join_finish: WaveJoinFinish { wave_id, trigger_topic, joined_topic, routing_basis, resume_recent_event, resume_roles, resume_events, elapsed_ms }
@@ -188,7 +196,7 @@ system_events! {
     slot_merge: SlotMerge { slot, item_id, outcome, commit, tree, files, detail }
     slot_finish: SlotFinish { slot, item_id, outcome, reason }
     slots_iteration_finish: SlotsIterationFinish { passed, failed, items }
-    slot_run_finish: SlotRunFinish { reason, taken, passed }
+    slot_run_finish: SlotRunFinish { reason, taken, passed, detail, raise }
 }
 
 /// A coordination event of any texts, with its topic and payload.

@@ -376,6 +376,7 @@ fn every_run_ends_by_its_rules_wherever_it_crashes() {
             Word::Known(End::MaxItems) => assert!(model.rules.max_items.is_some()),
             Word::Known(End::StopMarker) => assert!(slots.is_stopping),
             Word::Known(End::Interrupted) => panic!("no process asked it to stop"),
+            Word::Known(reason) => panic!("{reason:?}: there are no limits"),
             Word::Unknown(other) => panic!("{other}"),
         }
     });

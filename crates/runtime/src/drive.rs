@@ -10,6 +10,7 @@ mod chain_requests;
 mod loop_driver;
 mod loop_run;
 mod parallel;
+mod project_tree;
 mod review_turn;
 mod slots;
 mod turn_records;

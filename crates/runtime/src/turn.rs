@@ -141,8 +141,12 @@ impl Launch {
         let Launch { job, backend, .. } = self;
         let (world, spool) = (site.world, job.spool.clone());
         let retry = Retry { breakers: &site.breakers, backend: &backend, world, interrupts };
+        let end = backend.time_left.map(|left| world.clock.elapsed().saturating_add(left));
         let turn = || {
-            let finished = process::run(job.clone(), world, interrupts);
+            let mut job = job.clone();
+            let left = end.map(|end| end.saturating_sub(world.clock.elapsed()));
+            job.limits.deadline = job.limits.deadline.into_iter().chain(left).min();
+            let finished = process::run(job, world, interrupts);
             signals::attributed(finished, interrupts, &*world.clock)
         };
         let finished = retry.run(turn, |waiting| {

@@ -152,7 +152,7 @@ fn print_result(run: &Run, launch: &Launch, as_json: bool) -> Result<(), Failure
                 "run": run.id,
                 "status": status.name(),
                 "reason": reason,
-                "detail": run.failure().map(ToString::to_string),
+                "detail": Some(&run.stop.detail).filter(|detail| !detail.is_empty()),
                 "iterations": run.done,
                 "journal": launch.loaded.files.journal.display().to_string(),
             });
@@ -179,11 +179,15 @@ pub(super) fn verdict(run: &Run, launch: &Launch, session: &Session<'_>) -> Resu
 
 fn stopped(run: &Run, reason: &Word<StopReason>, launch: &Launch) -> Failure {
     let resume = resume_command(launch);
-    let why = run.failure().map_or_else(|| reason.to_string(), ToString::to_string);
+    let why = match run.stop.detail.as_str() {
+        "" => reason.as_str(),
+        detail => detail,
+    };
     let failure = Failure::failed(format!("run '{}' {}: {why}", run.id, run.status()));
     let more = run.raised_limit();
     if !more.is_empty() {
-        return failure.hint(format!("allow more iterations with `{resume}{more}`"));
+        let what = if run.stop.raise.is_empty() { "more iterations" } else { "more" };
+        return failure.hint(format!("allow {what} with `{resume}{more}`"));
     }
     failure.hint(where_to_look(run, launch)).hint(format!("resume it with `{resume}`"))
 }

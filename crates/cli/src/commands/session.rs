@@ -37,6 +37,9 @@ pub(super) struct SettingArgs {
     /// Maximum number of iterations [overrides: event_loop.max_iterations].
     #[arg(short = 'i', long, visible_alias = "iterations", value_name = "N")]
     max_iterations: Option<String>,
+    /// Maximum cost in dollars [overrides: limits.max_cost_usd].
+    #[arg(long, value_name = "DOLLARS")]
+    budget: Option<String>,
     /// Set any setting; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -47,10 +50,12 @@ pub(super) struct SettingArgs {
 
 impl SettingArgs {
     pub(super) fn overrides(&self, more_args: &[String]) -> Overrides {
+        let model = model_setting(self.model.as_deref());
+        let budget = budget_setting(self.budget.as_deref());
         let flags = Overrides {
             backend: self.backend.clone(),
             max_iterations: self.max_iterations.clone(),
-            set: self.set.iter().cloned().chain(model_setting(self.model.as_deref())).collect(),
+            set: self.set.iter().cloned().chain(model).chain(budget).collect(),
             more_args: more_args.to_vec(),
             unenforced: self.ignore_unenforced.into(),
         };
@@ -61,6 +66,11 @@ impl SettingArgs {
 /// The setting that `--model` stands for.
 pub(super) fn model_setting(model: Option<&str>) -> Option<String> {
     model.map(|model| format!("backend.model={model}"))
+}
+
+/// The setting that `--budget` stands for.
+pub(super) fn budget_setting(dollars: Option<&str>) -> Option<String> {
+    dollars.map(|dollars| format!("limits.max_cost_usd={dollars}"))
 }
 
 #[derive(Clone, Debug, clap::Args)]

@@ -22,7 +22,8 @@ use clap::builder::PossibleValuesParser;
 
 use super::progress::{Detail, ProgressUi};
 use super::session::{
-    ResumeArgs, Session, model_setting, not_finished, not_opened, project_argument, resume_command,
+    ResumeArgs, Session, budget_setting, model_setting, not_finished, not_opened, project_argument,
+    resume_command,
 };
 use super::settings;
 use crate::failure::Failure;
@@ -103,6 +104,9 @@ struct Flags {
     /// [default: no_beads_available] Only the output of implementers and fixers is searched.
     #[arg(long, value_name = "TEXT")]
     stop_marker: Option<String>,
+    /// Maximum cost in dollars [overrides: limits.max_cost_usd].
+    #[arg(long, value_name = "DOLLARS")]
+    budget: Option<String>,
     /// Set any setting; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -203,9 +207,10 @@ impl Flags {
             .into_iter()
             .filter_map(|(key, value)| value.map(|value| format!("slots.{key}={value}")));
         let model = model_setting(self.model.as_deref());
+        let budget = budget_setting(self.budget.as_deref());
         let overrides = Overrides {
             backend: self.provider.clone(),
-            set: self.set.iter().cloned().chain(set).chain(model).collect(),
+            set: self.set.iter().cloned().chain(set).chain(model).chain(budget).collect(),
             unenforced: self.ignore_unenforced.into(),
             ..Overrides::default()
         };
@@ -276,13 +281,18 @@ fn conclude(slots: &Slots, launch: &Launch, session: &Session<'_>) -> Result<(),
     if slots.status().is_unfinished() {
         return Err(session.unfinished(launch));
     }
+    let (resume, limit) = (resume_command(launch), slots.raised_limit());
+    let finish = slots.finish.as_ref();
+    if let Some(why) = finish.and_then(|finish| finish.detail.as_ref()) {
+        return Err(Failure::failed(format!("run '{}' {}: {why}", slots.id, slots.status()))
+            .hint(format!("items that are not done were returned to the queue; allow more with `{resume}{limit}`")));
+    }
     let tally = Tally::of(slots);
     if tally.is_success() {
         return Ok(());
     }
     let Tally { taken, passed } = tally;
     let failed = taken - passed;
-    let (resume, limit) = (resume_command(launch), slots.raised_limit());
     let project = project_argument(&launch.project.dir);
     let inspect = format!("autoloop inspect slots{project} --run {}", slots.id);
     Err(Failure::failed(format!("{failed} of {} did not pass", terminal::counted(taken, "item")))

@@ -132,7 +132,7 @@ impl Usage {
 }
 
 /// In billionths of a dollar, so that sums are exact.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Dollars(pub u64);
 
 const BILLION: f64 = 1e9;

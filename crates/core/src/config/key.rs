@@ -33,6 +33,8 @@ pub enum Kind {
     },
     /// A duration, shown with its unit.
     Time,
+    /// An amount of dollars.
+    Cost,
     Bytes,
     Choice(&'static [&'static str]),
     /// One of these words, or none.
@@ -84,6 +86,8 @@ const MANY: i64 = 1_000_000;
 keys! {
     MaxIterations "event_loop.max_iterations": Kind::Count { least: 1, most: MANY }, Preset::Value("3"),
         "Maximum number of iterations of a run.";
+    StallIterations "event_loop.stall_iterations": Kind::Count { least: 0, most: MANY }, Preset::Value("3"),
+        "Iterations in a row without progress after which the run ends as stalled; 0 disables it.";
     CompletionEvent "event_loop.completion_event": Kind::Event, Preset::Value("task.complete"),
         "The event that completes the run, unless topology.toml has `completion`.";
     CompletionPromise "event_loop.completion_promise": Kind::Text, Preset::Value("LOOP_COMPLETE"),
@@ -94,6 +98,31 @@ keys! {
         "The objective of the run, unless the command line has one.";
     PromptFile "event_loop.prompt_file": Kind::File, Preset::Nothing("the command line has the objective"),
         "A file with the objective; read if event_loop.prompt is not set.";
+
+    MaxCost "limits.max_cost_usd": Kind::Cost, Preset::Value("0"),
+        "Maximum cost of a run in dollars; 0 is no limit.";
+    MaxTokens "limits.max_tokens": Kind::Limit, Preset::Value("0"),
+        "Maximum number of tokens of a run; 0 is no limit.";
+    MaxRuntime "limits.max_runtime": Kind::Time, Preset::Value("0"),
+        "Maximum time of a run; 0 is no limit.";
+    IterationMaxCost "limits.iteration.max_cost_usd": Kind::Cost, Preset::Value("0"),
+        "Maximum cost of an iteration in dollars; 0 is no limit.";
+    IterationMaxTokens "limits.iteration.max_tokens": Kind::Limit, Preset::Value("0"),
+        "Maximum number of tokens of an iteration; 0 is no limit.";
+    IterationMaxRuntime "limits.iteration.max_runtime": Kind::Time, Preset::Value("0"),
+        "Maximum time of an iteration; 0 is no limit.";
+    SlotMaxCost "limits.slot.max_cost_usd": Kind::Cost, Preset::Value("0"),
+        "Maximum cost of a slot in dollars; 0 is no limit.";
+    SlotMaxTokens "limits.slot.max_tokens": Kind::Limit, Preset::Value("0"),
+        "Maximum number of tokens of a slot; 0 is no limit.";
+    SlotMaxRuntime "limits.slot.max_runtime": Kind::Time, Preset::Value("0"),
+        "Maximum time of a slot; 0 is no limit.";
+    ReviewMaxCost "limits.review.max_cost_usd": Kind::Cost, Preset::Value("0"),
+        "Maximum cost of a review in dollars; 0 is no limit.";
+    ReviewMaxTokens "limits.review.max_tokens": Kind::Limit, Preset::Value("0"),
+        "Maximum number of tokens of a review; 0 is no limit.";
+    ReviewMaxRuntime "limits.review.max_runtime": Kind::Time, Preset::Value("0"),
+        "Maximum time of a review; 0 is no limit.";
 
     BackendKind "backend.kind": Kind::MaybeChoice(BackendKind::WORDS), Preset::Nothing("derived from the name of the command"),
         "The kind of agent.";
@@ -233,8 +262,14 @@ keys! {
 
 impl Key {
     /// Finds a key by its name. Keys of `slots` in camel case may also be written outside of their table, or
-    /// in it with underscores.
+    /// in it with underscores. Some limits have the names of another version of this tool too.
     pub fn named(name: &str) -> Option<Key> {
+        let name = match name {
+            "event_loop.max_cost_usd" => "limits.max_cost_usd",
+            "event_loop.max_runtime" => "limits.max_runtime",
+            "event_loop.max_iteration_runtime" => "limits.iteration.max_runtime",
+            name => name,
+        };
         let exact = |name: &str| Key::ALL.iter().copied().find(|key| key.name() == name);
         exact(name).or_else(|| {
             let in_capitals = match name.strip_prefix("slots.") {

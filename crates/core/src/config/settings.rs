@@ -9,6 +9,7 @@ use super::key::{Key, Preset};
 use super::layer::{Change, Layer, Origin};
 use super::problem::{Place, Problem, Severity};
 use super::value::{Value, read_text};
+use crate::agents::Dollars;
 use crate::wire_enum::WireEnum;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -193,6 +194,13 @@ impl Settings {
     pub(crate) fn time(&self, key: Key) -> Duration {
         match self.value(key) {
             Value::Time(time) => *time,
+            other => mismatch(key, other),
+        }
+    }
+
+    pub(crate) fn cost(&self, key: Key) -> Dollars {
+        match self.value(key) {
+            Value::Cost(cost) => *cost,
             other => mismatch(key, other),
         }
     }

@@ -109,6 +109,10 @@ fn json(kind: Kind, value: &Value) -> Json {
         Value::List(list) => list.clone().into(),
         Value::Flag(flag) => (*flag).into(),
         Value::Number(number) => (*number).into(),
+        Value::Cost(cost) if cost.0.is_multiple_of(1_000_000_000) => {
+            (cost.0 / 1_000_000_000).into()
+        }
+        Value::Cost(cost) => cost.amount().into(),
         Value::Time(time) => match (kind, u64::try_from(time.as_millis())) {
             (Kind::Millis { .. }, Ok(millis)) => millis.into(),
             _ => duration::print(*time).into(),

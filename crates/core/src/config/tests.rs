@@ -270,11 +270,25 @@ fn each_value_tells_where_it_came_from() {
     let settings = Settings::resolve(&layers).settings;
     insta::assert_snapshot!(as_toml(&settings, Detail::Provenance), @r#"
     event_loop.max_iterations = 9                    # project: autoloops.toml, line 2
+    event_loop.stall_iterations = 3                  # default
     event_loop.completion_event = "task.complete"    # default
     event_loop.completion_promise = "LOOP_COMPLETE"  # default
     event_loop.required_events = []                  # default
     # event_loop.prompt is not set: event_loop.prompt_file is read
     # event_loop.prompt_file is not set: the command line has the objective
+
+    limits.max_cost_usd = 0                          # default
+    limits.max_tokens = 0                            # default
+    limits.max_runtime = "0s"                        # default
+    limits.iteration.max_cost_usd = 0                # default
+    limits.iteration.max_tokens = 0                  # default
+    limits.iteration.max_runtime = "0s"              # default
+    limits.slot.max_cost_usd = 0                     # default
+    limits.slot.max_tokens = 0                       # default
+    limits.slot.max_runtime = "0s"                   # default
+    limits.review.max_cost_usd = 0                   # default
+    limits.review.max_tokens = 0                     # default
+    limits.review.max_runtime = "0s"                 # default
 
     # backend.kind is not set: derived from the name of the command
     backend.command = "pi"                           # user: /home/a/.config/autoloop/config.toml, line 1
@@ -348,11 +362,24 @@ fn each_value_tells_where_it_came_from() {
     insta::assert_snapshot!(as_json(&settings, Detail::Value), @r#"
     {
       "event_loop.max_iterations": 9,
+      "event_loop.stall_iterations": 3,
       "event_loop.completion_event": "task.complete",
       "event_loop.completion_promise": "LOOP_COMPLETE",
       "event_loop.required_events": [],
       "event_loop.prompt": null,
       "event_loop.prompt_file": null,
+      "limits.max_cost_usd": 0,
+      "limits.max_tokens": 0,
+      "limits.max_runtime": "0s",
+      "limits.iteration.max_cost_usd": 0,
+      "limits.iteration.max_tokens": 0,
+      "limits.iteration.max_runtime": "0s",
+      "limits.slot.max_cost_usd": 0,
+      "limits.slot.max_tokens": 0,
+      "limits.slot.max_runtime": "0s",
+      "limits.review.max_cost_usd": 0,
+      "limits.review.max_tokens": 0,
+      "limits.review.max_runtime": "0s",
       "backend.kind": null,
       "backend.command": "pi",
       "backend.args": [],
@@ -446,6 +473,7 @@ fn assignment() -> impl Strategy<Value = (Key, String)> {
             Kind::Variables => "\\['[A-Z]{1,4}', '[A-Z]{1,4}=[a-z ,]{0,4}'\\]".boxed(),
             Kind::Flag => "true|false|'yes'|'off'".boxed(),
             Kind::Count { .. } | Kind::Limit | Kind::Bytes => "[1-9][0-9]{0,2}".boxed(),
+            Kind::Cost => "[1-9][0-9]{0,2}(\\.[0-9]{1,2})?|'\\$[1-9]'".boxed(),
             Kind::Millis { .. } | Kind::Time => "[1-9][0-9]{0,2}|'[1-9][0-9]{0,2}s'".boxed(),
             Kind::Choice(words) | Kind::MaybeChoice(words) => {
                 prop::sample::select(words.to_vec()).prop_map(|word| format!("'{word}'")).boxed()

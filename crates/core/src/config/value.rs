@@ -10,6 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::key::Kind;
+use crate::agents::Dollars;
 use crate::duration;
 use crate::suggest::suggest;
 use crate::topic::{Topic, TopicClass};
@@ -22,6 +23,7 @@ pub enum Value {
     Flag(bool),
     Number(i64),
     Time(Duration),
+    Cost(Dollars),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,6 +46,7 @@ pub(crate) fn read(kind: Kind, written: &Spanned<DeValue<'_>>) -> Result<Value, 
             | Kind::Limit
             | Kind::Millis { .. }
             | Kind::Time
+            | Kind::Cost
             | Kind::Bytes,
             DeValue::Integer(number),
         ) => match i64::from_str_radix(number.as_str(), number.radix()) {
@@ -51,6 +54,7 @@ pub(crate) fn read(kind: Kind, written: &Spanned<DeValue<'_>>) -> Result<Value, 
                 .map_err(|refusal| Refusal { found: number.to_string(), ..refusal }),
             Err(_) => Err(refuse(kind, found(value))),
         },
+        (Kind::Cost, DeValue::Float(number)) => read_text(kind, &number.as_str().replace('_', "")),
         (Kind::List | Kind::Events | Kind::Variables, DeValue::Array(elements)) => {
             let texts = elements.iter().map(|element| match element.get_ref().as_str() {
                 Some(text) => checked_element(kind, text)
@@ -104,6 +108,7 @@ pub(crate) fn read_text(kind: Kind, text: &str) -> Result<Value, Refusal> {
             Ok(millis) => in_range(kind, millis),
             Err(_) => time(kind, word),
         },
+        Kind::Cost => cost(word).map(Value::Cost).ok_or_else(refused),
         Kind::Bytes => bytes(word).ok_or_else(refused).and_then(|bytes| in_range(kind, bytes)),
         Kind::Choice(words) | Kind::MaybeChoice(words) if words.contains(&word) => {
             Ok(Value::Text(word.to_owned()))
@@ -186,6 +191,14 @@ fn time(kind: Kind, text: &str) -> Result<Value, Refusal> {
     }
 }
 
+/// Dollars, with or without their sign.
+fn cost(text: &str) -> Option<Dollars> {
+    let amount: f64 = text.strip_prefix('$').unwrap_or(text).parse().ok()?;
+    Some(amount).filter(|amount| *amount <= MOST_DOLLARS).and_then(Dollars::new)
+}
+
+const MOST_DOLLARS: f64 = 1e9;
+
 /// A number of bytes, with or without a unit.
 fn bytes(text: &str) -> Option<i64> {
     const UNITS: [(&str, i64); 9] = [
@@ -246,6 +259,7 @@ pub(crate) fn accepted(kind: Kind) -> String {
                 "a whole number of milliseconds, at least {least}, or a duration like \"90s\" or \"1.5h\""
             );
         }
+        Kind::Cost => "an amount of dollars like 5 or 2.50; 0 is no limit",
         Kind::Bytes => {
             "a whole number of bytes, at least 1, or a size like \"512KB\", \"64MB\" or \"2GiB\""
         }

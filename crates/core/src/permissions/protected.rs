@@ -136,6 +136,7 @@ fn written(value: &config::Value) -> Option<String> {
         config::Value::Flag(flag) => Some(flag.to_string()),
         config::Value::Number(number) => Some(number.to_string()),
         config::Value::Time(time) => Some(format!("{time:?}")),
+        config::Value::Cost(cost) => Some(cost.amount().to_string()),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::config::{
     read_text,
 };
 use crate::env::Inherits;
+use crate::limits::TimeLeft;
 use crate::topology::Role;
 
 /// How an agent is started and limited.
@@ -36,6 +37,8 @@ pub struct BackendPlan {
     pub output_cap: u64,
     /// How long it is waited for a client that is unavailable.
     pub waits: Waits,
+    /// For a turn with all its waits, where a limit of the run is shorter than the timeout.
+    pub time_left: Option<Duration>,
 }
 
 pub(super) struct BackendKeys {
@@ -151,6 +154,7 @@ impl BackendPlan {
                 first: settings.time(Key::BackendFirstWait),
                 most: settings.time(Key::BackendMaxWait),
             },
+            time_left: None,
         }
     }
 
@@ -229,6 +233,19 @@ impl BackendPlan {
             },
             ..self.clone()
         })
+    }
+
+    /// The same with at most this time for a turn, in which it also waits for its client.
+    #[must_use]
+    pub fn within(mut self, left: Option<TimeLeft>) -> BackendPlan {
+        let Some(TimeLeft { time, key }) = left else { return self };
+        self.max_wait = self.max_wait.min(time);
+        self.time_left = Some(self.time_left.map_or(time, |earlier| earlier.min(time)));
+        if time < self.timeout {
+            self.timeout = time;
+            key.name().clone_into(&mut self.timeout_key);
+        }
+        self
     }
 
     pub fn stream(&self) -> Stream {

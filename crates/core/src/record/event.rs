@@ -130,10 +130,13 @@ system_events! {
         completed_iterations: Option<u64>,
         stopped_before_iteration: Option<u64>,
         max_iterations: Option<u64>,
-        /// With a failing backend, as the next two.
+        /// With a failing backend, as the next one.
         iteration: Option<u64>,
         output_tail: Option<String>,
+        /// Why, where the reason needs more than a word.
         detail: Option<String>,
+        /// The flag that raises the limit that the run reached.
+        raise: Option<String>,
     }
 
     IterationStart<'a> = "iteration.start" {
@@ -156,6 +159,8 @@ system_events! {
         /// Written where it failed because the harness was asked to stop.
         interrupted: Option<bool>,
         detail: Option<String>,
+        /// The git tree object of the project behind an iteration that brought no new event.
+        tree: Option<String>,
     }
 
     BackendStart = "backend.start" {
@@ -296,6 +301,9 @@ system_events! {
         tree: Option<String>,
         output: Text<'a>,
         detail: Option<String>,
+        /// What its turns took, for the limits of the run.
+        cost_usd: Option<Dollars>,
+        tokens: Option<Amount>,
     }
 
     /// The work in the worktree of a branch was merged back, or was not.
@@ -553,6 +561,10 @@ system_events! {
         reason: Word<SlotsEnd>,
         taken: u64,
         passed: u64,
+        /// Which limit the run reached.
+        detail: Option<String>,
+        /// The flag that raises it.
+        raise: Option<String>,
     }
 
     QueueAdded = "queue.task.added" {

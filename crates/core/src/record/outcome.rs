@@ -7,6 +7,11 @@ words! {
         CompletionEvent = "completion_event",
         CompletionPromise = "completion_promise",
         MaxIterations = "max_iterations",
+        MaxCost = "max_cost",
+        MaxTokens = "max_tokens",
+        MaxRuntime = "max_runtime",
+        /// Iteration after iteration brought nothing new.
+        Stalled = "stalled",
         BackendFailed = "backend_failed",
         BackendTimeout = "backend_timeout",
         Interrupted = "interrupted",
@@ -73,8 +78,18 @@ words! {
         StopMarker = "stop_marker",
         NoItems = "no_items",
         MaxItems = "max_items",
+        MaxCost = "max_cost",
+        MaxTokens = "max_tokens",
+        MaxRuntime = "max_runtime",
         /// It was asked to stop, and can be resumed.
         Interrupted = "interrupted",
+    }
+}
+
+impl SlotsEnd {
+    /// Whether a limit ended the run, which did not finish its open slots.
+    pub fn is_limit(self) -> bool {
+        matches!(self, SlotsEnd::MaxCost | SlotsEnd::MaxTokens | SlotsEnd::MaxRuntime)
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Ending, Run, Stage};
 use crate::coordinator::{Fold, Kind, Status};
-use crate::record::{ChainComplete, Event, Glance, SlotRunFinish, SlotsEnd};
+use crate::record::{ChainComplete, Event, Glance, SlotRunFinish};
 use crate::suggest::suggest;
 use crate::view::View;
 
@@ -42,6 +42,8 @@ pub struct OtherRun {
     pub step_run: Option<String>,
     /// The status and the reason; `None` before the end.
     pub end: Option<(Status, String)>,
+    /// The flag that raises the limit that it reached; empty where it ended otherwise.
+    pub raise: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -182,7 +184,13 @@ impl SomeRun {
     /// The command that resumes it, with the flag that raises the limit that it reached.
     pub fn resume_command(&self) -> Option<String> {
         let (kind, (done, of)) = (self.kind()?, self.progress());
-        let flag = kind.raised_limit(self.reason().unwrap_or_default(), done, of.unwrap_or(0));
+        let flag = match self {
+            SomeRun::Loop(run) => run.raised_limit(),
+            SomeRun::Other(run) if !run.raise.is_empty() => format!(" {}", run.raise),
+            SomeRun::Other(_) => {
+                kind.raised_limit(self.reason().unwrap_or_default(), done, of.unwrap_or(0))
+            }
+        };
         Some(kind.resume_command(self.id()) + &flag)
     }
 }
@@ -210,18 +218,18 @@ impl OtherRun {
                 self.objective = format!("items from {}", start.source);
                 self.progress.1 = start.iterations;
             }
-            Event::ChainResume(_) | Event::SlotRunResume(_) => self.end = None,
+            Event::ChainResume(_) | Event::SlotRunResume(_) => {
+                self.end = None;
+                self.raise.clear();
+            }
             Event::ChainStepStart(start) => self.step_run = start.run_id,
             Event::ChainStepFinish(finish) => self.progress.0 = finish.step,
             Event::ChainComplete(ChainComplete { outcome, .. }) => {
                 self.end = Some((Status::of_reason(outcome.as_str()), outcome.to_string()));
             }
-            Event::SlotRunFinish(SlotRunFinish { reason, taken, passed }) => {
-                let status = match reason == SlotsEnd::Interrupted {
-                    true => Status::Interrupted,
-                    false if taken == passed => Status::Completed,
-                    false => Status::Failed,
-                };
+            Event::SlotRunFinish(SlotRunFinish { reason, taken, passed, raise, .. }) => {
+                self.raise = raise.unwrap_or_default();
+                let status = Status::of_slots(&reason, taken == passed);
                 self.end = Some((status, reason.to_string()));
             }
             _ => {
@@ -242,7 +250,7 @@ impl From<Vec<SomeRun>> for Runs {
 
 impl View for Runs {
     const NAME: &'static str = "runs";
-    const VERSION: u32 = 14;
+    const VERSION: u32 = 15;
 
     fn apply(&mut self, record: &Glance<'_>) {
         let id = record.run();

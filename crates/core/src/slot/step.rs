@@ -3,9 +3,11 @@
 use super::{
     Changes, End, FinishedIteration, Implemented, Outcome, Picked, Reviewed, Slot, Slots, Tally,
 };
+use crate::limits::{Reached, RunLimits, Start};
 use crate::merge::MergeOutcome;
-use crate::record::{SlotFinish, SlotRunFinish};
+use crate::record::{Phase, SlotFinish, SlotRunFinish};
 use crate::review::{Contract, Round, Ruling, Verdict};
+use crate::timestamp::Timestamp;
 
 /// How often work may change after it passed a review, and is reviewed again.
 const MOST_CHANGES: u64 = 2;
@@ -125,6 +127,67 @@ pub fn next_step(slots: &Slots, rules: &SlotRules) -> Step {
     }
 }
 
+/// The step, or in its place the end of the run where a limit lets no further agent start. Slots start as far as there
+/// is room for them; the others follow.
+pub fn within_limits(
+    step: Step,
+    slots: &Slots,
+    rules: &SlotRules,
+    limits: &RunLimits,
+    now: Timestamp,
+) -> Step {
+    let stop = |reached: Reached| {
+        Step::Finish(SlotRunFinish {
+            detail: Some(reached.detail),
+            raise: Some(reached.raise),
+            ..slots.finished(reached.limit.slots_end())
+        })
+    };
+    let start = |number: &u64, phase: Phase| Start {
+        lane: number.to_string(),
+        step: phase.name().to_owned(),
+    };
+    match step {
+        Step::Open { iteration, slots: numbers } => {
+            let start = |number: &u64| start(number, Phase::Implement);
+            slots
+                .ledger
+                .admit(numbers, start, limits, now)
+                .map_or_else(stop, |slots| Step::Open { iteration, slots })
+        }
+        Step::CarryOut { iteration, slots: numbers } => {
+            let mut reached = None;
+            let mut has_room = |number: &u64| {
+                let slot = slots.slot(iteration, *number);
+                let phase = slot.and_then(|slot| slot_step(slot, rules).agent());
+                let Some(phase) = phase else { return true };
+                let decided = slots.ledger.reserve(&start(number, phase), limits, now);
+                let is_ok = decided.is_ok();
+                reached = reached.take().or(decided.err());
+                is_ok
+            };
+            let ready: Vec<u64> = numbers.into_iter().filter(|number| has_room(number)).collect();
+            match reached {
+                Some(reached) if ready.is_empty() => stop(reached),
+                _ => Step::CarryOut { iteration, slots: ready },
+            }
+        }
+        step => step,
+    }
+}
+
+impl SlotStep {
+    /// The phase of its agent, if it needs one.
+    pub fn agent(&self) -> Option<Phase> {
+        match self {
+            SlotStep::Implement => Some(Phase::Implement),
+            SlotStep::Review { .. } => Some(Phase::Review),
+            SlotStep::Fix { .. } => Some(Phase::Fix),
+            SlotStep::Merge | SlotStep::Finish(_) | SlotStep::Over => None,
+        }
+    }
+}
+
 /// Whether a slot starts after the search for its item. An empty queue is recorded once: a slot
 /// without an item starts only in the first iteration.
 pub fn begins(iteration: u64, has_item: bool) -> bool {
@@ -138,7 +201,7 @@ fn none_worked_on(slots: &Slots, iteration: u64) -> bool {
 impl Slots {
     pub fn finished(&self, end: End) -> SlotRunFinish {
         let Tally { taken, passed } = Tally::of(self);
-        SlotRunFinish { reason: end.into(), taken, passed }
+        SlotRunFinish { reason: end.into(), taken, passed, ..SlotRunFinish::default() }
     }
 
     fn left_to_take(&self, rules: &SlotRules) -> u64 {

@@ -230,7 +230,12 @@ fn iterations_follow_each_other_until_one_of_the_ends() {
     // The item that failed is taken again, and what it comes to then is what it came to.
     records.extend([item(2, 1, "a"), ended(2, 1, "passed"), over(2)]);
     let finish = |reason: &str, taken, passed| {
-        Step::Finish(SlotRunFinish { reason: reason.into(), taken, passed })
+        Step::Finish(SlotRunFinish {
+            reason: reason.into(),
+            taken,
+            passed,
+            ..SlotRunFinish::default()
+        })
     };
     assert_eq!(step(&records), finish("iterations", 2, 2));
     let endless = SlotRules { iterations: None, ..two };

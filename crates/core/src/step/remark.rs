@@ -4,6 +4,7 @@ use super::{Rules, completion};
 use crate::record::ChainSpawned;
 use crate::run::Run;
 use crate::text;
+use crate::topology::Topology;
 
 /// How many events one sentence lists.
 const NAMES: usize = 5;
@@ -12,8 +13,8 @@ const NAME: usize = 100;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remark {
-    /// It emitted no event, and none was refused.
-    NoEvent { iteration: u64 },
+    /// It emitted no event, and none was refused. The run ends with the last one of so many in a row.
+    NoEvent { iteration: u64, in_a_row: u64, most: Option<u64> },
     /// It claimed completion by an event or by the promise in its output, and that did not count.
     NotCounted { iteration: u64, claim: &'static str, why: String },
 }
@@ -22,9 +23,15 @@ impl Remark {
     /// The sentence in the next prompt.
     pub fn notice(&self) -> String {
         match self {
-            Remark::NoEvent { iteration } => format!(
-                "Iteration {iteration} emitted no event, so this one is routed as it was. Emit an event before you end your turn."
-            ),
+            Remark::NoEvent { iteration, in_a_row, most } => {
+                let limit = most.filter(|_| *in_a_row > 1).map(|most| {
+                    format!(" {in_a_row} iterations in a row brought nothing: after {most} the run ends.")
+                });
+                format!(
+                    "Iteration {iteration} emitted no event, so this one is routed as it was. Emit an event before you end your turn.{}",
+                    limit.unwrap_or_default()
+                )
+            }
             Remark::NotCounted { iteration, claim, why } => {
                 format!("The {claim} of iteration {iteration} did not count: {why}.")
             }
@@ -32,7 +39,7 @@ impl Remark {
     }
 }
 
-pub fn remark(run: &Run, rules: &Rules) -> Option<Remark> {
+pub fn remark(run: &Run, rules: &Rules, topology: &Topology) -> Option<Remark> {
     let turn = run.previous()?;
     if completion(run, rules).is_some() {
         return None;
@@ -48,7 +55,8 @@ pub fn remark(run: &Run, rules: &Rules) -> Option<Remark> {
         true => "completion event",
         false if promised => "completion promise",
         false if events.is_empty() && refusals.is_empty() => {
-            return Some(Remark::NoEvent { iteration });
+            let in_a_row = run.idle.in_a_row(topology);
+            return Some(Remark::NoEvent { iteration, in_a_row, most: rules.stall_iterations });
         }
         false => return None,
     };

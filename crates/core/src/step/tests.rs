@@ -53,6 +53,7 @@ fn end(iteration: u64, exit_code: i32, output: &str) -> Record {
 
 fn rules() -> Rules {
     Rules {
+        stall_iterations: None,
         max_iterations: 3,
         completion_event: "task.complete".into(),
         required_events: Vec::new(),

@@ -53,6 +53,8 @@ pub struct Board {
     /// The iterations of slots in which an item did not pass.
     pub failed_iterations: Vec<u64>,
     pub outcome: Option<Outcome>,
+    /// The flag that raises the limit that it reached; empty where it ended otherwise.
+    raise: String,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,7 +95,11 @@ impl Board {
     pub fn resume_command(&self) -> String {
         let (kind, Progress { done, of, .. }) = (self.kind.unwrap_or(Kind::Loop), self.progress);
         let reason = self.outcome.as_ref().map_or("", |outcome| &outcome.word);
-        kind.resume_command(&self.id) + &kind.raised_limit(reason, done, of)
+        let flag = match self.raise.as_str() {
+            "" => kind.raised_limit(reason, done, of),
+            raise => format!(" {raise}"),
+        };
+        kind.resume_command(&self.id) + &flag
     }
 
     pub fn word(&self) -> &'static str {
@@ -207,7 +213,7 @@ impl Boards {
 
 impl View for Boards {
     const NAME: &'static str = "boards";
-    const VERSION: u32 = 6;
+    const VERSION: u32 = 7;
 
     fn apply(&mut self, record: &Glance<'_>) {
         let run = record.run();

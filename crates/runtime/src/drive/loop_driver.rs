@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use autoloop_core::coordinator::Kind;
 use autoloop_core::failure::TurnFailure;
+use autoloop_core::limits::Scope;
 use autoloop_core::prompt::{iteration, review};
 use autoloop_core::record::{
     BackendStart, BackendUsage, IterationStart, LoopResume, LoopStart, LoopStop, ReviewFinish,
@@ -14,7 +15,7 @@ use autoloop_core::review::Contract;
 use autoloop_core::routing::METAREVIEW_DISABLED;
 use autoloop_core::run::{Ending, LoopFold, Run, Stage, StopReason};
 use autoloop_core::run_id::RunId;
-use autoloop_core::step::{Order, Remark, Step, next_step, remark};
+use autoloop_core::step::{Order, Remark, Step, next_step, remark, within_limits};
 use autoloop_core::topology::Route;
 use autoloop_core::wave::{Parallel, WaveStep};
 use autoloop_core::wire_enum::Word;
@@ -89,7 +90,7 @@ impl<'a> LoopDriver<'a> {
         objective: Option<String>,
     ) -> Result<Self, DriveError> {
         if let Some(branch) = &branch {
-            loaded.plan = loaded.plan.for_branch(branch.timeout);
+            loaded.plan = loaded.plan.for_branch(branch.timeout, branch.left);
         }
         let world = site.world;
         let mode = loaded.plan.review.as_ref().map(|review| review.sandbox);
@@ -152,8 +153,7 @@ impl<'a> LoopDriver<'a> {
             if self.is_interrupted()? {
                 return Ok(());
             }
-            let loaded = &self.run.loaded;
-            match next_step(self.run.state(), &loaded.plan.rules(), &loaded.topology) {
+            match self.next_step() {
                 Step::Start => self.start()?,
                 Step::Review { before } => self.review(before)?,
                 Step::Iterate(order) => {
@@ -170,6 +170,13 @@ impl<'a> LoopDriver<'a> {
                 Step::Over(_) => return Ok(()),
             }
         }
+    }
+
+    fn next_step(&self) -> Step {
+        let Loaded { plan, topology, .. } = &self.run.loaded;
+        let (LoopFold { run, ledger, .. }, now) = (self.run.harness.fold(), self.run.now());
+        let step = next_step(run, &plan.rules(), topology);
+        within_limits(step, run, ledger, &plan.limits, now)
     }
 
     fn start(&mut self) -> Result<(), DriveError> {
@@ -247,7 +254,8 @@ impl<'a> LoopDriver<'a> {
             roles: &order.route.roles,
             event: &order.recent_event,
         });
-        let backend = run.backend(&order.route);
+        let left = run.time_left(Scope::Iteration);
+        let backend = run.backend(&order.route).within(left);
         let backpressure = order.backpressure.as_ref().map(refusal_text);
         let chains_left = self.chains.left(run)?;
         let prompt = iteration::render(&run.iteration(order, chains_left)?);
@@ -304,12 +312,14 @@ impl<'a> LoopDriver<'a> {
         let heading = run.harness.heading(order.iteration);
         let parallel = run.loaded.plan.waves();
         self.output_tail = said_last(finished);
+        let tree = run.tree(finished, failure);
         run.harness.append(|foreign| {
             let Order { recent_event, route, .. } = order;
+            let tree = tree.as_ref().and_then(|tree| tree.find(foreign, &parallel, route));
             let mut between: Vec<_> = usage.iter().map(|it| it.record(&heading).into()).collect();
             between.extend(invalid_events(recent_event, route, &parallel, foreign, &heading));
             between.extend(invalid_waves(recent_event, route, &parallel, foreign, &heading));
-            end_records(finished, failure, output, between, &heading)
+            end_records(finished, failure, output, tree, between, &heading)
         })?;
         // Why an agent could not be started is why the iteration failed.
         let was_started = !matches!(finished.ending, world::Ending::NeverStarted(_));
@@ -317,8 +327,8 @@ impl<'a> LoopDriver<'a> {
             run.site.note(note);
         }
         run.site.report(Progress::Iterated(run.state()));
-        let rules = run.loaded.plan.rules();
-        if let Some(Remark::NotCounted { claim, why, .. }) = remark(run.state(), &rules) {
+        let (rules, topology) = (run.loaded.plan.rules(), &run.loaded.topology);
+        if let Some(Remark::NotCounted { claim, why, .. }) = remark(run.state(), &rules, topology) {
             run.site.note(&format!("the {claim} did not count: {why}"));
         }
         Ok(())
@@ -327,7 +337,8 @@ impl<'a> LoopDriver<'a> {
     /// Runs a metareview before an iteration. However it ends, the loop continues.
     fn review(&mut self, before: u64) -> Result<(), DriveError> {
         let run = &mut self.run;
-        let Some(plan) = run.loaded.plan.review.clone() else { return Ok(()) };
+        let Some(mut plan) = run.loaded.plan.review.clone() else { return Ok(()) };
+        plan.backend = plan.backend.within(run.time_left(Scope::Review));
         run.site.report(Progress::Review { before });
         let (world, recent_event) = (run.site.world, run.state().recent_event.clone());
         let prompt = review::render(&run.review(before, &recent_event)?);
@@ -440,15 +451,18 @@ impl<'a> LoopDriver<'a> {
         let loaded = run.project.load(disk).map_err(DriveError::from);
         let checked = loaded.and_then(|mut loaded| {
             if let Some(branch) = &run.branch {
-                loaded.plan = loaded.plan.for_branch(branch.timeout);
+                loaded.plan = loaded.plan.for_branch(branch.timeout, branch.left);
             }
             let mode = loaded.plan.review.as_ref().map(|review| review.sandbox);
             let layers = ReviewSandbox::layers(mode, run.site.world)?;
             Ok((loaded, layers))
         });
         match checked {
-            Ok((loaded, layers)) => {
+            Ok((mut loaded, layers)) => {
                 run.harness.durability = durability(&loaded.plan);
+                // An agent that can write settings cannot raise its own limits.
+                loaded.plan.limits = run.loaded.plan.limits;
+                loaded.plan.stall_iterations = run.loaded.plan.stall_iterations;
                 run.loaded = loaded;
                 self.reviewer.set_layers(layers);
             }

@@ -1,11 +1,14 @@
 //! A run of a loop: its state, and its turns, prepared: prompts, environment, and the subject of a metareview.
 
+use std::cell::OnceCell;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
 use autoloop_core::agents::Stream;
 use autoloop_core::env::Env;
+use autoloop_core::failure::TurnFailure;
+use autoloop_core::limits::{Scope, TimeLeft};
 use autoloop_core::memory::{Block, Places};
 use autoloop_core::permissions::AllowList;
 use autoloop_core::plan::BackendPlan;
@@ -17,9 +20,11 @@ use autoloop_core::record::{Heading, Record};
 use autoloop_core::review::Contract;
 use autoloop_core::run::{LoopFold, Run};
 use autoloop_core::step::{Order, Remark, remark};
+use autoloop_core::timestamp::Timestamp;
 use autoloop_core::topology::Route;
 use autoloop_core::wave::Parallel;
 
+use super::project_tree::ProjectTree;
 use super::turn_records::refusal_text;
 use super::{DriveError, environment, reviewer_handler};
 use crate::emit::Caller;
@@ -34,6 +39,7 @@ use crate::review::{OtherWriters, Subject, seen_from};
 use crate::sandbox::{Extent, repository_paths};
 use crate::site::Site;
 use crate::turn::{Launch, Place, Turn};
+use crate::world::Finished;
 
 const SCRATCHPAD_BUDGET: usize = 24_000;
 
@@ -70,11 +76,13 @@ pub(super) struct Branch {
     pub(super) dir: RunDir,
     pub(super) opening_event: String,
     pub(super) timeout: Duration,
+    /// How long its turn may run by the limits of the run that requested the wave.
+    pub(super) left: Option<TimeLeft>,
     /// Its worktree, if it does not work in the project itself.
     pub(super) own_tree: Option<OwnTree>,
 }
 
-impl LoopRun<'_> {
+impl<'a> LoopRun<'a> {
     pub(super) fn state(&self) -> &Run {
         &self.harness.fold().run
     }
@@ -85,6 +93,35 @@ impl LoopRun<'_> {
         record: impl FnOnce(&Heading) -> Record,
     ) -> Result<(), DriveError> {
         self.harness.record(iteration, |heading| vec![record(heading)])
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.site.world.clock.now()
+    }
+
+    /// How long a turn that begins now may run.
+    pub(super) fn time_left(&self, scope: Scope) -> Option<TimeLeft> {
+        let limits = &self.loaded.plan.limits;
+        self.harness.fold().ledger.time_left("", &[Scope::Run, scope], limits, self.now())
+    }
+
+    /// What an iteration that ended left in the project, unless it cannot be a part of a stall.
+    pub(super) fn tree(
+        &self,
+        finished: &Finished,
+        failure: Option<&TurnFailure>,
+    ) -> Option<ProjectTree<'a>> {
+        let plan = &self.loaded.plan;
+        let completes = finished.found_at.is_some() && plan.completion.required.is_empty();
+        let is_possible = plan.stall_iterations.is_some() && self.branch.is_none();
+        let is_simulated = self.site.world.spawner.is_simulated();
+        (is_possible && !completes && !is_simulated && failure.is_none()).then(|| ProjectTree {
+            project: self.project.dir.clone(),
+            state_dir: self.loaded.files.state_dir.clone(),
+            world: self.site.world,
+            completion_event: plan.completion.event.clone(),
+            found: OnceCell::new(),
+        })
     }
 
     fn own_tree(&self) -> Option<&OwnTree> {
@@ -98,7 +135,7 @@ impl LoopRun<'_> {
         chains: Option<u64>,
     ) -> Result<IterationOrder, DriveError> {
         let (plan, run) = (&self.loaded.plan, self.state());
-        let remarks = remark(run, &plan.rules());
+        let remarks = remark(run, &plan.rules(), &self.loaded.topology);
         let notices = remarks.iter().map(Remark::notice).chain(self.notices.iter().cloned());
         let routing = self.routing(&order.recent_event, order.route.clone());
         Ok(IterationOrder {

@@ -22,8 +22,9 @@ use autoloop_core::record::{
 };
 use autoloop_core::slot::{
     Commit, End, FinishedIteration, NewItems, Phase, Review, Slot, SlotRules, Slots, Step, begins,
-    next_step,
+    next_step, within_limits,
 };
+use autoloop_core::timestamp::Timestamp;
 
 use super::parallel::together;
 use super::{DriveError, durability};
@@ -162,6 +163,9 @@ impl<'a> SlotsDriver<'a> {
                     has_worked = true;
                 }
                 Step::FinishIteration(finished) => self.finish_iteration(&finished)?,
+                Step::Finish(finish) if finish.reason.known().is_some_and(End::is_limit) => {
+                    self.stop_at_limit(finish)?;
+                }
                 Step::Finish(finish) => self.finish_run(&finish)?,
                 Step::Over => break,
             }
@@ -183,7 +187,28 @@ impl<'a> SlotsDriver<'a> {
     }
 
     fn step(&self) -> Step {
-        self.look(|slots| next_step(slots, &self.rules()))
+        let (rules, limits) = (self.rules(), &self.loaded.plan.limits);
+        let now = self.now();
+        self.look(|slots| within_limits(next_step(slots, &rules), slots, &rules, limits, now))
+    }
+
+    /// Ends the run at a limit: its open slots release their items until it is resumed. A run whose queue has no item
+    /// for it ends for that reason.
+    fn stop_at_limit(&self, finish: SlotRunFinish) -> Result<(), DriveError> {
+        let open: Vec<u64> = self.look(|slots| slots.open().map(|slot| slot.start.slot).collect());
+        let why = finish.detail.clone().unwrap_or_default();
+        for number in &open {
+            self.claims.release(*number, &why)?;
+        }
+        if open.is_empty() {
+            self.claims.take(&self.id(), &[1], &self.wanted())?;
+            if self.claims.item(1).is_none() {
+                let finish = self.look(|slots| slots.finished(End::NoItems));
+                return self.finish_run(&finish);
+            }
+            self.claims.release(1, &why)?;
+        }
+        self.finish_run(&finish)
     }
 
     fn start(&self) -> Result<(), DriveError> {
@@ -272,8 +297,10 @@ impl<'a> SlotsDriver<'a> {
         let placing = |plan: &SlotsPlan| (plan.isolation, plan.rules.parallel_agents);
         let placed = placing(&self.loaded.plan.slots);
         match project.load(&*world.disk) {
-            Ok(loaded) => {
+            Ok(mut loaded) => {
                 self.harness().durability = durability(&loaded.plan);
+                // An agent that can write settings cannot raise its own limits.
+                loaded.plan.limits = self.loaded.plan.limits;
                 self.loaded = loaded;
             }
             Err(error) => self
@@ -304,10 +331,10 @@ impl<'a> SlotsDriver<'a> {
         SlotRules { commit: self.worktrees.commits(rules.commit), ..rules }
     }
 
-    /// Claims items and begins an iteration with them; ends the run where there are none.
-    fn open_iteration(&self, iteration: u64, numbers: &[u64]) -> Result<(), DriveError> {
+    /// The items that the run may take.
+    fn wanted(&self) -> Wanted {
         let rules = self.rules();
-        let wanted = self.look(|slots| Wanted {
+        self.look(|slots| Wanted {
             but: slots.spent(&rules).into_iter().map(str::to_owned).collect(),
             held_at: match rules.new_items {
                 NewItems::Excluded => {
@@ -315,10 +342,14 @@ impl<'a> SlotsDriver<'a> {
                 }
                 NewItems::Included => None,
             },
-        });
+        })
+    }
+
+    /// Claims items and begins an iteration with them; ends the run where there are none.
+    fn open_iteration(&self, iteration: u64, numbers: &[u64]) -> Result<(), DriveError> {
         let run = self.id();
         let base = self.worktrees.base(&run)?;
-        self.claims.take(&run, numbers, &wanted)?;
+        self.claims.take(&run, numbers, &self.wanted())?;
         let mut starts = Vec::new();
         for number in numbers {
             let item = self.claims.item(*number);
@@ -450,6 +481,10 @@ impl<'a> SlotsDriver<'a> {
                 }
             }
         }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.site.world.clock.now()
     }
 
     fn id(&self) -> String {

@@ -19,11 +19,13 @@ use crate::world::Finished;
 const LONG_OUTPUT: u64 = 64 * 1024;
 
 /// The records of the end of an iteration, in the order of the specification: the backend, its usage and what was not
-/// allowed, the iteration. `output` is set where it is too long to be held in memory.
+/// allowed, the iteration. `output` is set where it is too long to be held in memory, and `tree` where no new event was
+/// emitted.
 pub(super) fn end_records(
     finished: &Finished,
     failure: Option<&TurnFailure>,
     output: Option<&Spooled>,
+    tree: Option<String>,
     between: Vec<NewRecord>,
     heading: &Heading,
 ) -> Vec<NewRecord> {
@@ -47,6 +49,7 @@ pub(super) fn end_records(
         promised: (finished.found_at.is_some() && is_long).then_some(true),
         interrupted,
         detail,
+        tree,
     };
     let with_output = |record| NewRecord { record, spooled: output.cloned() };
     let mut records = vec![with_output(backend.record(heading))];

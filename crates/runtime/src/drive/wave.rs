@@ -5,13 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use autoloop_core::config::Isolation;
-
+use autoloop_core::limits::{Amounts, Scope, TimeLeft};
 use autoloop_core::merge::{Merge, MergeOutcome};
 use autoloop_core::prompt::wave::{OwnTree, join_page, joined_payload, result_page, spec_page};
 use autoloop_core::record::{
-    Body, Heading, Record, WaveBranchFinish, WaveInvalid, WaveJoinFinish, WaveStart,
+    Amount, Body, Heading, Record, WaveBranchFinish, WaveInvalid, WaveJoinFinish, WaveStart,
 };
-use autoloop_core::run::StopReason;
+use autoloop_core::run::{LoopFold, StopReason};
 use autoloop_core::text::first_line;
 use autoloop_core::topic::Topic;
 use autoloop_core::wave::{BranchOrder, Join, MergeOrder, NO_WORKTREE, Wave, WaveStep};
@@ -49,6 +49,8 @@ struct Ended {
     /// The tree object that it left, where it had its own worktree.
     tree: Option<String>,
     output: String,
+    /// What its turns took.
+    taken: Amounts,
 }
 
 impl WaveDriver<'_, '_> {
@@ -100,6 +102,7 @@ impl WaveDriver<'_, '_> {
             parent: self.run.state().id.clone(),
             dir: self.dir(&wave)?,
             timeout: timeout.unwrap_or(Duration::MAX),
+            left: self.run.time_left(Scope::Iteration),
             worktrees: match orders.iter().any(|order| order.base.is_some()) {
                 true => Some(self.worktrees()?),
                 false => None,
@@ -133,7 +136,7 @@ impl WaveDriver<'_, '_> {
     }
 
     fn branch_ended(&mut self, ended: Ended) -> Result<(), DriveError> {
-        let Ended { order, stop_reason, detail, elapsed, tree, output } = ended;
+        let Ended { order, stop_reason, detail, elapsed, tree, output, taken } = ended;
         let Some(stop_reason) = stop_reason else { return Ok(()) };
         let finish = WaveBranchFinish {
             wave_id: order.start.wave_id.clone(),
@@ -143,6 +146,8 @@ impl WaveDriver<'_, '_> {
             tree,
             output: output.into(),
             detail,
+            cost_usd: Some(taken.cost),
+            tokens: Some(Amount(taken.tokens)),
         };
         let dir = self.dir(&order.start.wave_id)?.branch(&order.start.branch_id);
         self.write_page(&dir, "result.md", &result_page(&order.start, &finish))?;
@@ -273,6 +278,7 @@ struct BranchSite<'a> {
     parent: String,
     dir: WaveDir,
     timeout: Duration,
+    left: Option<TimeLeft>,
     worktrees: Option<Worktrees>,
 }
 
@@ -295,6 +301,7 @@ impl BranchSite<'_> {
             dir: dir.clone(),
             opening_event: order.start.routing_event.clone(),
             timeout: self.timeout,
+            left: self.left,
             own_tree,
         };
         let objective = Some(order.start.objective.clone());
@@ -309,7 +316,8 @@ impl BranchSite<'_> {
         let run = driver.run.state();
         let stop_reason = run.stop_reason().cloned();
         let failure = run.failure().filter(|_| stop_reason.is_some());
-        let output = driver.run.harness.fold().scratchpad.last_output();
+        let LoopFold { scratchpad, ledger, .. } = driver.run.harness.fold();
+        let output = scratchpad.last_output();
         // Where there is no tree object, the merge reports why.
         let tree = worktree.and_then(|(trees, worktree)| {
             trees.capture(&trees.tree(&worktree).ok()?, worktree.base).ok()
@@ -318,6 +326,7 @@ impl BranchSite<'_> {
             detail: failure.map(ToString::to_string),
             stop_reason,
             tree,
+            taken: ledger.taken,
             elapsed: self.site.world.clock.elapsed().saturating_sub(began),
             output: output
                 .map(|output| output.shortened(LONGEST_OUTPUT).to_string())

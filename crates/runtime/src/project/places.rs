@@ -79,7 +79,7 @@ impl SettingsFiles {
 }
 
 /// What the `autoloops.toml` of a project may set for a preset.
-const ABOUT_THE_PROJECT: Tables = Tables::Only(&["backend", "core", "journal"]);
+const ABOUT_THE_PROJECT: Tables = Tables::Only(&["backend", "core", "journal", "limits"]);
 
 /// What a preset may set: everything but where the project keeps its files.
 const ABOUT_THE_LOOP: Tables = Tables::AllBut("core");

@@ -156,7 +156,7 @@ impl Setup {
             Sync::Never => "never",
         };
         let rest = format!(
-            "event_loop.completion_promise = {:?}\njournal.sync = {sync:?}\n\
+            "event_loop.stall_iterations = 0\nevent_loop.completion_promise = {:?}\njournal.sync = {sync:?}\n\
              backend.command = \"agent\"\nbackend.kind = \"command\"\nbackend.timeout_ms = {}\n\
              review.timeout_ms = {}\n",
             self.promise,

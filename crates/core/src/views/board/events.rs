@@ -1,10 +1,11 @@
 //! Applies records to a board.
 
 use super::{Board, End, Kind, Outcome, Phase, ROWS, Row, in_line};
+use crate::coordinator::Status;
 use crate::layout::{branch_path, run_path, slot_path};
 use crate::record::{
-    self, ChainOutcome, ChainStart, Event, Glance, LoopStart, SlotFinish, SlotOutcome,
-    SlotRunFinish, SlotRunStart, SlotsEnd, WaveStart,
+    self, ChainOutcome, ChainStart, Event, Glance, LoopStart, LoopStop, SlotFinish, SlotOutcome,
+    SlotRunFinish, SlotRunStart, WaveStart,
 };
 use crate::run_id::RunId;
 use crate::wave::objectives;
@@ -85,6 +86,7 @@ impl Board {
         }
         if is_whole {
             self.outcome = row.outcome.clone();
+            self.raise = LoopStop::of(record).and_then(|stop| stop.raise).unwrap_or_default();
             self.progress.done = self.progress.done.max(iteration);
         }
     }
@@ -254,12 +256,13 @@ impl Board {
                     self.failed_iterations.push(iteration);
                 }
             }
-            Event::SlotRunFinish(SlotRunFinish { reason, taken, passed }) => {
-                let end = match reason == SlotsEnd::Interrupted {
-                    true => End::Stopped,
-                    false if taken == passed => End::Done,
-                    false => End::Failed,
+            Event::SlotRunFinish(SlotRunFinish { reason, taken, passed, raise, .. }) => {
+                let end = match Status::of_slots(&reason, taken == passed) {
+                    Status::Interrupted | Status::Stopped => End::Stopped,
+                    Status::Completed => End::Done,
+                    _ => End::Failed,
                 };
+                self.raise = raise.unwrap_or_default();
                 self.outcome = Some(Outcome { word: reason.to_string(), end });
             }
             _ => {}

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::agents::Stream;
+use crate::coordinator::Status;
 use crate::record::{Glance, StopReason};
 use crate::timestamp::Timestamp;
 use crate::wire_enum::Word;
@@ -91,7 +92,10 @@ impl Outcome {
 
     /// The outcome of the board's own run: only its goal is good.
     pub(super) fn of_whole(reason: &Word<StopReason>) -> Outcome {
-        let is_stopped = *reason == StopReason::Interrupted || reason.is_success();
+        let is_stopped = match Status::of_reason(reason.as_str()) {
+            Status::Stopped | Status::Interrupted => true,
+            _ => reason.is_success(),
+        };
         let end = if is_stopped { End::Stopped } else { End::Failed };
         Outcome { word: reason.to_string(), end }
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use autoloop_core::agents::ErrorClass;
 use autoloop_core::env::Env;
+use autoloop_core::limits::{Scope, Start};
 use autoloop_core::memory::Places;
 use autoloop_core::merge::MergeOutcome;
 use autoloop_core::permissions::AllowList;
@@ -17,7 +18,9 @@ use autoloop_core::queue::Item;
 use autoloop_core::record::{
     Heading, Record, SlotFinish, SlotFix, SlotImplement, SlotPhase, SlotReview,
 };
-use autoloop_core::slot::{Changes, Outcome, Phase, Slot, SlotStep, Verdict, picked, slot_step};
+use autoloop_core::slot::{
+    Changes, Outcome, Phase, Slot, SlotStep, Slots, Verdict, picked, slot_step,
+};
 use autoloop_core::text::{self, Shortened};
 
 use super::claims::Held;
@@ -96,6 +99,13 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
             if self.run.site.interrupts.first().is_some() {
                 return Ok(());
             }
+            // It stays open. Where others that end now leave room, the run carries it out again.
+            if slot_step(&slot, &self.run.rules())
+                .agent()
+                .is_some_and(|phase| !self.has_room(phase))
+            {
+                return Ok(());
+            }
             let done = self.step(&slot);
             let is_about_agent = matches!(
                 done,
@@ -125,6 +135,14 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
         {
             return self.give_up(slot, &lost(&why));
         }
+        let limits = &self.run.loaded.plan.limits;
+        if let Some(phase) = step.agent()
+            && let Err(reached) = self
+                .run
+                .look(|slots| slots.ledger.reserve_in_slot(self.number, phase.name(), limits))
+        {
+            return self.give_up(slot, &reached.detail);
+        }
         match step {
             SlotStep::Implement => self.implement(slot),
             SlotStep::Review { attempt } => self.review(slot, attempt),
@@ -151,7 +169,7 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
 
     fn implement(&self, slot: &Slot) -> Result<(), DriveError> {
         let prompt = implement(&self.implement_order(slot));
-        let backend = &self.run.loaded.plan.backend;
+        let backend = &self.in_time(&self.run.loaded.plan.backend, &[]);
         let order = Order { phase: Phase::Implement, attempt: 0, prompt: &prompt, backend };
         let Some(finished) = self.run_worker(slot, &order)? else { return Ok(()) };
         let picked = picked(&said(&finished));
@@ -184,7 +202,7 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
             most: self.run.rules().max_fix_attempts,
             follow_up: follow_up.to_owned(),
         });
-        let backend = &self.run.loaded.plan.backend;
+        let backend = &self.in_time(&self.run.loaded.plan.backend, &[]);
         let order = Order { phase: Phase::Fix, attempt, prompt: &prompt, backend };
         let Some(finished) = self.run_worker(slot, &order)? else { return Ok(()) };
         let record = SlotFix {
@@ -209,9 +227,11 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
         }
         let prompt = review(&self.review_order(slot, attempt, &work));
         let changes = self.changes(slot, &work);
-        let backend = &run.loaded.plan.slots.reviewer;
+        let backend = &self.in_time(&run.loaded.plan.slots.reviewer, &[Scope::Review]);
         let order = Order { phase: Phase::Review, attempt, prompt: &prompt, backend };
-        self.begin_phase(slot, order.phase, attempt)?;
+        if !self.begin_turn(slot, &order)? {
+            return Ok(());
+        }
         let mut review = ReviewTurn {
             site: run.site.clone(),
             sandbox: &run.reviewer,
@@ -234,7 +254,7 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
         let finished = ended.finished;
         self.check_agent(&finished, &order)?;
         notes(&finished).iter().for_each(|note| run.site.note(note));
-        if finished.cause == Cause::Interrupt {
+        if self.was_ended(&finished) {
             return Ok(());
         }
         let answer = run.rules().contract().read(evidence(&finished, backend));
@@ -458,15 +478,61 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
     }
 
     fn begin_phase(&self, slot: &Slot, phase: Phase, attempt: u64) -> Result<(), DriveError> {
-        let record = SlotPhase {
-            slot: self.number,
-            item_id: slot.start.item_id.clone(),
-            phase: phase.into(),
-            attempt,
-        };
+        let record = self.phase_record(slot, phase, attempt);
         self.run.harness().record_quietly(self.iteration, |heading| record.record(heading))?;
         self.run.report(SlotProgress::Phase { slot, phase, attempt });
         Ok(())
+    }
+
+    /// The same for an agent, for which the record reserves what it may take. Returns whether there is room for it: a
+    /// slot that began its phase just now may have taken that.
+    fn begin_turn(&self, slot: &Slot, order: &Order<'_>) -> Result<bool, DriveError> {
+        let record = self.phase_record(slot, order.phase, order.attempt);
+        let mut harness = self.run.harness();
+        if !self.fits(harness.fold(), order.phase) {
+            return Ok(false);
+        }
+        harness.record_quietly(self.iteration, |heading| record.record(heading))?;
+        drop(harness);
+        let Order { phase, attempt, .. } = *order;
+        self.run.report(SlotProgress::Phase { slot, phase, attempt });
+        Ok(true)
+    }
+
+    fn phase_record(&self, slot: &Slot, phase: Phase, attempt: u64) -> SlotPhase {
+        let item_id = slot.start.item_id.clone();
+        SlotPhase { slot: self.number, item_id, phase: phase.into(), attempt }
+    }
+
+    /// Whether the limits of the run leave room for an agent.
+    fn has_room(&self, phase: Phase) -> bool {
+        self.run.look(|slots| self.fits(slots, phase))
+    }
+
+    fn fits(&self, slots: &Slots, phase: Phase) -> bool {
+        let start = Start { lane: self.number.to_string(), step: phase.name().to_owned() };
+        slots.ledger.reserve(&start, &self.run.loaded.plan.limits, self.run.now()).is_ok()
+    }
+
+    /// An agent with the time that the limits leave for its turn.
+    fn in_time(&self, backend: &BackendPlan, scopes: &[Scope]) -> BackendPlan {
+        let (lane, limits) = (self.number.to_string(), &self.run.loaded.plan.limits);
+        let scopes = [&[Scope::Run, Scope::Slot], scopes].concat();
+        let left = |slots: &Slots| slots.ledger.time_left(&lane, &scopes, limits, self.run.now());
+        backend.clone().within(self.run.look(left))
+    }
+
+    /// Whether an agent was ended with the run or because the item was lost, so that its turn is repeated if the slot
+    /// is.
+    fn was_ended(&self, finished: &Finished) -> bool {
+        let limits = &self.run.loaded.plan.limits;
+        let is_late =
+            || self.run.look(|slots| slots.ledger.is_late(limits, self.run.now()).is_some());
+        match finished.cause {
+            Cause::Itself => false,
+            Cause::Interrupt => true,
+            Cause::Deadline => is_late(),
+        }
     }
 
     /// Records that an agent waits for its client, or does so no longer.
@@ -474,16 +540,19 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
         self.run.harness().record_quietly(self.iteration, |heading| waiting.record(heading))
     }
 
-    /// Runs an implementer or a fixer to its end; `None` when the run was interrupted or the item lost.
+    /// Runs an implementer or a fixer to its end; `None` when there is no room for it, the run ended or the item was
+    /// lost.
     fn run_worker(&self, slot: &Slot, order: &Order<'_>) -> Result<Option<Finished>, DriveError> {
-        self.begin_phase(slot, order.phase, order.attempt)?;
+        if !self.begin_turn(slot, order)? {
+            return Ok(None);
+        }
         let marker = self.run.loaded.plan.slots.stop_marker.as_deref();
         let launch = self.launch(slot, order, marker)?;
         let ended = launch.run(&self.run.site, &self.ends(), |waiting| self.parked(waiting))?;
         let finished = ended.finished;
         self.check_agent(&finished, order)?;
         notes(&finished).iter().for_each(|note| self.run.site.note(note));
-        Ok((finished.cause != Cause::Interrupt).then_some(finished))
+        Ok((!self.was_ended(&finished)).then_some(finished))
     }
 
     fn launch(
