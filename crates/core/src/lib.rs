@@ -17,6 +17,7 @@ pub mod json;
 pub mod layout;
 pub mod memory;
 pub mod merge;
+pub mod message;
 pub mod pattern;
 pub mod payload;
 pub mod permissions;
