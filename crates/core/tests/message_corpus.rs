@@ -1,4 +1,5 @@
 //! Every message and packet of the corpus is accepted or refused as its manifest says.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 use std::path::{Path, PathBuf};
 
@@ -75,9 +76,6 @@ fn messages_and_packets_are_judged_as_the_manifest_says() {
             _ => continue,
         };
         judged += 1;
-        if std::env::var_os("SHOW_PROBLEMS").is_some() {
-            println!("{}\n  {problems:?}", case.file);
-        }
         wrong.extend(contradiction(&case, &problems));
     }
     assert_eq!(judged, 366);
