@@ -13,6 +13,7 @@ pub(crate) mod init;
 pub(crate) mod inspect;
 pub(crate) mod journal;
 pub(crate) mod loops;
+pub(crate) mod mail;
 pub(crate) mod man;
 pub(crate) mod memory;
 pub(crate) mod presets;
@@ -50,6 +51,7 @@ pub(crate) fn run(args: Args, world: &World) -> Result<(), Failure> {
         Command::Config(args) => config::run(&args, world),
         Command::Memory(args) => memory::run(&args, world),
         Command::Tasks(args) => tasks::run(&args, world),
+        Command::Mail(args) => mail::run(&args, world),
         Command::Review(args) => review::run(&args, world),
         Command::Slots(args) => slots::run(&args, world),
         Command::Doctor(args) => doctor::run(&args, world),

@@ -34,7 +34,8 @@ fn without_arguments_it_prints_help() {
       config       Show the settings of a loop
       memory       Manage memory across iterations and runs
       tasks        Manage the task queue of the project
-      review       Revert changes of a metareview
+      mail         Exchange messages between agents
+      review       Check findings packets and the quality gate; revert changes of a metareview
       slots        Process a task queue: implement, review and fix each item
       doctor       Check whether loops can run here
       demo         Run a loop with scripted agents in a temporary project

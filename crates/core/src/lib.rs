@@ -18,6 +18,7 @@ pub mod layout;
 pub mod limits;
 pub mod memory;
 pub mod merge;
+pub mod message;
 pub mod pattern;
 pub mod payload;
 pub mod permissions;

@@ -44,6 +44,24 @@ words! {
     }
 }
 
+words! {
+    /// How bad a finding is; also the priority of a message.
+    Severity {
+        P0 = "P0",
+        P1 = "P1",
+        P2 = "P2",
+        P3 = "P3",
+    }
+    /// What became of a finding.
+    FindingStatus {
+        Open = "open",
+        Fixed = "fixed",
+        WontFix = "wont_fix",
+        NotFixed = "not_fixed",
+        NeedsClarification = "needs_clarification",
+    }
+}
+
 /// How often a review was repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round {

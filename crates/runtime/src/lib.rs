@@ -16,6 +16,7 @@ pub mod ipc;
 pub mod journal;
 pub mod launch;
 pub mod layout;
+pub mod mailbox;
 pub mod memory;
 mod message;
 pub mod private_files;

@@ -4,6 +4,7 @@
 //! [`Entropy`]. Each has one real implementation and a simulated one in the testkit; nothing else is simulated.
 //! The traits are object-safe and not `async`, so a simulation can run the same code from one seed on one thread.
 
+use std::ffi::OsString;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -109,7 +110,14 @@ pub trait Disk: Send + Sync {
     /// Replaces a file atomically: a reader sees the old bytes or the new ones. Not synced: only what can be rebuilt
     /// is written this way.
     fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
-    /// Starts to watch a file, which need not exist yet.
+    /// The names in a directory, which must not be a symbolic link.
+    fn list(&self, dir: &Path) -> io::Result<Vec<OsString>>;
+    /// Moves a file to a name that must not exist yet, on the same file system. Of several callers that move the
+    /// same file, one succeeds.
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file or a symbolic link.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Starts to watch a file, which need not exist yet, or all names in a directory.
     fn watch(&self, path: &Path) -> io::Result<Box<dyn Watch>>;
 }
 

@@ -9,6 +9,7 @@
 //! In a call the other processes act first ([`SimDisk::interleave`]), the caller must be alive, the
 //! plan of [`Faults`] is applied, and then the call takes effect.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -177,6 +178,18 @@ impl Disk for SimDisk {
             }
             state.tree.replace(path, bytes)
         })
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<OsString>> {
+        self.call(Op::List, |state| state.tree.list(dir))
+    }
+
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.call(Op::Rename, |state| state.tree.rename_new(from, to))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.call(Op::Remove, |state| state.tree.remove_file(path))
     }
 
     fn watch(&self, path: &Path) -> io::Result<Box<dyn Watch>> {

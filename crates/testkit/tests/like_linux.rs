@@ -45,9 +45,8 @@ fn the_simulated_disk_answers_like_the_real_one() {
         prepare(&root, &sim).unwrap();
         let (mut real_files, mut sim_files) = (Vec::new(), Vec::new());
         for _ in 0..60 {
-            let path = root.join(dice.pick(&NAMES));
             if dice.chance(1, 2) {
-                let call = NameCall::any(dice, path);
+                let call = NameCall::any(dice, &root);
                 let real = call.on(&RealDisk, &mut real_files);
                 assert_eq!(call.on(&sim, &mut sim_files), real, "{call:?}");
             } else if !real_files.is_empty() {
@@ -117,11 +116,15 @@ enum NameCall {
     CreateDir(PathBuf),
     SyncDir(PathBuf),
     Replace(PathBuf, Vec<u8>),
+    List(PathBuf),
+    RenameNew(PathBuf, PathBuf),
+    Remove(PathBuf),
 }
 
 impl NameCall {
-    fn any(dice: &mut Dice, path: PathBuf) -> Self {
-        match dice.below(8) {
+    fn any(dice: &mut Dice, root: &Path) -> Self {
+        let path = root.join(dice.pick(&NAMES));
+        match dice.below(11) {
             0 => NameCall::Open(path, Access::Read),
             1 => NameCall::Open(path, Access::ReadNoFollow),
             2..=3 => NameCall::Open(path, Access::Append),
@@ -129,6 +132,12 @@ impl NameCall {
             // The real one would wait until the other end of a pipe is opened.
             5 if !path.ends_with("pipe") => NameCall::SyncDir(path),
             6 => NameCall::Replace(path, dice.bytes(5)),
+            7 => NameCall::List(path),
+            // A directory is never moved.
+            8 if !path.ends_with("dir") && !path.ends_with("sub") && !path.ends_with("new") => {
+                NameCall::RenameNew(path, root.join(dice.pick(&NAMES)))
+            }
+            9 => NameCall::Remove(path),
             _ => NameCall::Stat(path),
         }
     }
@@ -143,6 +152,12 @@ impl NameCall {
             NameCall::CreateDir(path) => answer(disk.create_dir(path), |()| String::new()),
             NameCall::SyncDir(path) => answer(disk.sync_dir(path), |()| String::new()),
             NameCall::Replace(path, bytes) => answer(disk.replace(path, bytes), |()| String::new()),
+            NameCall::List(path) => answer(disk.list(path), |mut names| {
+                names.sort_unstable();
+                format!("{names:?}")
+            }),
+            NameCall::RenameNew(from, to) => answer(disk.rename_new(from, to), |()| String::new()),
+            NameCall::Remove(path) => answer(disk.remove(path), |()| String::new()),
         }
     }
 }

@@ -11,7 +11,7 @@ use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcomma
 
 use super::{
     acp, agents, chain, completions, config, demo, doctor, emit, init, inspect, journal, loops,
-    man, memory, presets, replay, review, run, script, settings, slots, tasks, watch,
+    mail, man, memory, presets, replay, review, run, script, settings, slots, tasks, watch,
 };
 use crate::failure::Failure;
 
@@ -45,6 +45,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Memory(memory::Args),
     Tasks(tasks::Args),
+    #[command(subcommand)]
+    Mail(mail::Args),
     #[command(subcommand)]
     Review(review::Args),
     Slots(slots::Args),

@@ -1,8 +1,11 @@
-//! `autoloop review`: reverts changes of a metareview.
+//! `autoloop review`: findings packets, the quality gate, and reverting changes of a metareview.
+
+mod gate;
 
 use std::path::{Path, PathBuf};
 
 use autoloop_core::coordinator;
+use autoloop_core::message::Packet;
 use autoloop_core::permissions::{Earlier, read_patch};
 use autoloop_core::record::{Heading, LoopReverted};
 use autoloop_core::run::Run;
@@ -17,11 +20,12 @@ use clap::Subcommand;
 use super::inspect::Source;
 use super::inspect::excerpt::Found;
 use super::inspect::review::{Keep, LONGEST_DIFF, look_up, text_of};
+use super::mail::check;
 use super::settings::{self, Located};
 use crate::failure::{Failure, Kind};
 use crate::terminal;
 
-/// Revert changes of a metareview.
+/// Check findings packets and the quality gate; revert changes of a metareview.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Args {
     /// Revert the changes of a metareview in the files of the loop.
@@ -35,10 +39,31 @@ pub(crate) enum Args {
         #[command(flatten)]
         source: Source,
     },
+    #[command(subcommand)]
+    Packet(PacketArgs),
+    Gate(gate::Args),
+}
+
+/// Work with findings packets.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PacketArgs {
+    /// Check findings packets and print all their problems.
+    ///
+    /// Needs no project. Prints each problem with its line and column.
+    Check(check::Args),
 }
 
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
-    let Args::Revert { iteration, source } = args;
+    match args {
+        Args::Revert { iteration, source } => revert(*iteration, source, world),
+        Args::Gate(args) => gate::run(args, world),
+        Args::Packet(PacketArgs::Check(args)) => {
+            check::run(args, world, "packets", |_, bytes| Packet::read(bytes))
+        }
+    }
+}
+
+fn revert(iteration: Option<u64>, source: &Source, world: &World) -> Result<(), Failure> {
     let located = settings::locate(source.project_dir.as_deref(), world)?;
     if let Some((run, process)) = concurrent_runs(&located.files.state_dir, &*world.disk).pop() {
         let message = format!("run '{run}' is running in another process ({process})");
@@ -47,7 +72,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     }
     let journal = located.journal(world);
     let run = source.run(&*journal)?;
-    let review = look_up(&*journal, &run, *iteration)?;
+    let review = look_up(&*journal, &run, iteration)?;
     let before = review.before;
     let which = format!("the review before iteration {before}");
     let Some(diff) = changes(&review, &*journal)? else {

@@ -29,6 +29,12 @@ pub enum Op {
     CreateDir,
     /// Replacing a whole file.
     Replace,
+    /// Listing a directory.
+    List,
+    /// Moving a file to a new name.
+    Rename,
+    /// Removing a file.
+    Remove,
     /// Starting to watch a file, or waiting for it to change.
     Watch,
 }

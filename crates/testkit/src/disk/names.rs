@@ -22,6 +22,11 @@ impl Names {
         }
     }
 
+    /// All visible names.
+    pub(super) fn list(&self) -> Vec<OsString> {
+        self.cached.keys().cloned().collect()
+    }
+
     /// The inodes of all visible names.
     pub(super) fn inodes(&self) -> impl Iterator<Item = Inode> {
         self.cached.values().copied()

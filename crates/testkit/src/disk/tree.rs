@@ -146,6 +146,31 @@ impl Tree {
         self.add(path, Node::File(content)).map(drop)
     }
 
+    pub(super) fn list(&self, dir: &Path) -> io::Result<Vec<OsString>> {
+        match self.node(self.find(dir, LastLink::Keep)?) {
+            Node::Dir(names) => Ok(names.list()),
+            _ => fail(errno::ENOTDIR),
+        }
+    }
+
+    pub(super) fn rename_new(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        let inode = self.find(from, LastLink::Keep)?;
+        match self.place(to)? {
+            Some((names, name)) if names.get(name, View::Cached).is_none() => {
+                names.put(name, inode);
+            }
+            _ => return fail(errno::EEXIST),
+        }
+        self.remove(from)
+    }
+
+    pub(super) fn remove_file(&mut self, path: &Path) -> io::Result<()> {
+        match self.node(self.find(path, LastLink::Keep)?) {
+            Node::Dir(_) => fail(errno::EISDIR),
+            _ => self.remove(path),
+        }
+    }
+
     pub(super) fn remove(&mut self, path: &Path) -> io::Result<()> {
         self.find(path, LastLink::Keep)?;
         match self.place(path)? {

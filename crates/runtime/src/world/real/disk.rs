@@ -1,9 +1,11 @@
 //! Real files, opened so that no link can lead a writer astray.
 
+use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -63,6 +65,38 @@ impl Disk for RealDisk {
             let _ = fs::remove_file(&beside);
         }
         written
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<OsString>> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let dir = rustix::fs::open(dir, flags, Mode::empty())?;
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::new(dir)? {
+            names.push(OsString::from_vec(entry?.file_name().to_bytes().to_vec()));
+        }
+        names.retain(|name| name != "." && name != "..");
+        Ok(names)
+    }
+
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::{RenameFlags, renameat_with};
+            use rustix::io::Errno;
+
+            match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+                // The file system does not know the flag.
+                Err(Errno::INVAL | Errno::NOSYS) => {}
+                renamed => return Ok(renamed?),
+            }
+        }
+        // A link never replaces a file. A crash in between leaves both names.
+        fs::hard_link(from, to)?;
+        fs::remove_file(from)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
     }
 
     #[cfg_attr(not(target_os = "linux"), expect(unused_variables))]

@@ -17,15 +17,19 @@ use crate::world::Watch;
 /// Watches the directory, because the file may be made, or replaced by rename, later.
 pub(super) struct DirectoryWatch {
     events: OwnedFd,
-    name: OsString,
+    /// `None` for all names.
+    name: Option<OsString>,
 }
 
 impl DirectoryWatch {
     pub(super) fn new(path: &Path) -> io::Result<Self> {
+        let is_directory = std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
         let dir = match path.parent() {
+            _ if is_directory => path,
             Some(dir) if !dir.as_os_str().is_empty() => dir,
             _ => Path::new("."),
         };
+        let name = path.file_name().unwrap_or_default().to_owned();
         let events = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         add_watch(
             &events,
@@ -36,7 +40,7 @@ impl DirectoryWatch {
                 | WatchFlags::DELETE
                 | WatchFlags::DELETE_SELF,
         )?;
-        Ok(DirectoryWatch { events, name: path.file_name().unwrap_or_default().to_owned() })
+        Ok(DirectoryWatch { events, name: (!is_directory).then_some(name) })
     }
 
     /// Takes all events that have come in; whether one of them was about our file.
@@ -48,9 +52,10 @@ impl DirectoryWatch {
             match reader.next() {
                 Ok(event) => {
                     // An event without a name is about the directory itself.
-                    ours |= event
-                        .file_name()
-                        .is_none_or(|name| name.to_bytes() == self.name.as_bytes());
+                    ours |= match (event.file_name(), &self.name) {
+                        (Some(found), Some(name)) => found.to_bytes() == name.as_bytes(),
+                        _ => true,
+                    };
                 }
                 Err(Errno::AGAIN) => return Ok(ours),
                 Err(Errno::INTR) => {}
