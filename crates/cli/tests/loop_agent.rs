@@ -371,10 +371,7 @@ fn the_prompt_does_not_ask_for_two_things_that_exclude_each_other() {
     let prompt = prompts(&sandbox).remove(0);
     let (_, protocol) = prompt.split_once("\nProtocol:\n").unwrap();
     assert!(protocol.contains("only if you cannot run the event tool"), "{protocol}");
-    assert!(
-        protocol.contains("in a turn without an emitted or refused event"),
-        "{protocol}"
-    );
+    assert!(protocol.contains("in a turn without an emitted or refused event"), "{protocol}");
 }
 
 #[test]

@@ -234,7 +234,10 @@ fn files_are_told_of_within_bounds_and_pass_for_nothing_else() {
     assert_eq!((files.lines().count(), files.lines().last()), (101, Some("… and 50 more")));
     assert!(crate::text::length(&files) < 21_000);
     let report = Report { files: "src/a.rs".into(), ..Report::default() };
-    assert!(result(&report).ends_with("Files that changed during the step:\n\n```text\nsrc/a.rs\n```\n"));
+    assert!(
+        result(&report)
+            .ends_with("Files that changed during the step:\n\n```text\nsrc/a.rs\n```\n")
+    );
 }
 
 /// Any record of a chain, with any step and any reason.

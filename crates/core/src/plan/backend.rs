@@ -239,7 +239,7 @@ impl BackendPlan {
     #[must_use]
     pub fn within(mut self, left: Option<TimeLeft>) -> BackendPlan {
         let Some(TimeLeft { time, key }) = left else { return self };
-        self.max_wait = self.max_wait.min(time);
+        self.waits.most = self.waits.most.min(time);
         self.time_left = Some(self.time_left.map_or(time, |earlier| earlier.min(time)));
         if time < self.timeout {
             self.timeout = time;
