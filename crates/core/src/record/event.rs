@@ -201,6 +201,8 @@ system_events! {
         turns: Option<u64>,
         /// With which the client can resume the conversation.
         session_id: Option<String>,
+        /// The slot of the turn.
+        slot: Option<u64>,
     }
 
     /// A turn waits because its client is unavailable.
@@ -211,6 +213,8 @@ system_events! {
         wait_ms: u64,
         /// When the client is asked again.
         until: String,
+        /// The slot of the turn.
+        slot: Option<u64>,
     }
 
     /// A turn that waited begins again.
@@ -218,6 +222,8 @@ system_events! {
         client: String,
         /// Since the turn began.
         waited_ms: u64,
+        /// The slot of the turn.
+        slot: Option<u64>,
     }
 
     ReviewStart<'a> = "review.start" {
@@ -666,6 +672,7 @@ impl BackendUsage {
             role: Some(role.to_owned()).filter(|role| !role.is_empty()),
             turns: Some(answer.session.turns).filter(|turns| *turns > 0),
             session_id: answer.session.id.clone(),
+            slot: None,
         })
     }
 }
