@@ -4,6 +4,7 @@
 
 use autoloop_core::views::latest_run::LatestRun;
 use autoloop_core::views::metrics::{Format, Metrics};
+use autoloop_core::views::usage::Usages;
 use autoloop_core::queue::Tasks;
 use autoloop_core::record::Glance;
 use autoloop_core::view::View;
@@ -21,11 +22,15 @@ const JOURNAL: [&str; 5] = [
 fuzz_target!(|bytes: &[u8]| {
     if let Some(mut metrics) = attack::<Metrics>(bytes) {
         // A row takes at least eight bytes, so damaged bytes cannot ask for more than there are.
-        assert!(metrics.iterations(None).count() <= bytes.len() / 8);
+        assert!(metrics.iterations(None, &Usages::default()).count() <= bytes.len() / 8);
         fold_on(&mut metrics);
         for format in [Format::Markdown, Format::Csv, Format::Json] {
-            assert!(!metrics.render(None, format).is_empty());
+            assert!(!metrics.render(None, &Usages::default(), format).is_empty());
         }
+    }
+    if let Some(mut usages) = attack::<Usages>(bytes) {
+        fold_on(&mut usages);
+        usages.total(Some("r"));
     }
     if let Some(mut latest) = attack::<LatestRun>(bytes) {
         fold_on(&mut latest);

@@ -152,9 +152,10 @@ impl Session {
 
     fn draw(&mut self) -> Result<(), Failure> {
         let last_lines = self.feed.last_lines();
-        let rows = &self.feed.board().rows;
-        self.view.picked = self.view.picked.min(rows.len().saturating_sub(1));
-        let row = rows.get(self.view.picked).filter(|_| self.view.pane != Pane::Help);
+        let board = self.feed.board();
+        self.view.follow(board.rows.len(), board.finished_count);
+        self.view.picked = self.view.picked.min(board.shown().count().saturating_sub(1));
+        let row = board.shown().nth(self.view.picked).filter(|_| self.view.pane != Pane::Help);
         let path = row.and_then(|row| self.feed.outputs.path(row));
         let output = path.as_deref().map(|path| self.feed.outputs.page(path).clone());
         let path = from_here(&path.unwrap_or_default()).display().to_string();
@@ -163,6 +164,8 @@ impl Session {
             status: self.status,
             progress: self.feed.progress(self.status),
             moment: self.feed.moment(self.status),
+            usage: self.feed.usage(),
+            usage_of: &|row| self.feed.usage_of(row),
             last_lines: &last_lines,
             output: output.as_ref().map(|tail| Output {
                 text: &tail.text,

@@ -202,6 +202,7 @@ fn a_chain_needs_no_file_and_its_steps_may_be_presets() {
       "name": "autofix, both",
       "status": "completed",
       "outcome": "all_steps_complete",
+      "usage": null,
       "steps": [
         {
           "step": 1,
@@ -209,6 +210,7 @@ fn a_chain_needs_no_file_and_its_steps_may_be_presets() {
           "run": "[RUN]",
           "stop_reason": "max_iterations",
           "detail": null,
+          "usage": null,
           "chains": []
         },
         {
@@ -217,6 +219,7 @@ fn a_chain_needs_no_file_and_its_steps_may_be_presets() {
           "run": "[RUN]",
           "stop_reason": "completion_promise",
           "detail": null,
+          "usage": null,
           "chains": []
         },
         {
@@ -225,6 +228,7 @@ fn a_chain_needs_no_file_and_its_steps_may_be_presets() {
           "run": "[RUN]",
           "stop_reason": "completion_promise",
           "detail": null,
+          "usage": null,
           "chains": []
         }
       ]

@@ -136,6 +136,8 @@ fn other_programs_get_json() {
       "began": "[TS]",
       "last_heard": "[TS]",
       "elapsed_s": 10,
+      "usage": null,
+      "parked": null,
       "objective": "write a parser\nand test it",
       "completion_event": "task.complete",
       "completion_promise": "",

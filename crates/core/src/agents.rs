@@ -38,7 +38,7 @@ pub use adapter::{Adapter, BadArgument, Credentials, StateDir};
 pub use breaker::{Breaker, Permit, Waits};
 pub use error::{ClientError, ErrorClass};
 pub use response::{Answer, Dollars, Outcome, Session, Usage};
-pub use transcript::{said_in, transcript};
+pub use transcript::transcript;
 pub use wall_time::WallTime;
 
 words! {

@@ -30,6 +30,19 @@ impl FromStr for Format {
     }
 }
 
+/// A number of tokens in three digits: `950 tokens`, `41.2k tokens`, `1.3M tokens`.
+pub fn tokens(count: u64) -> String {
+    let exact = count as f64;
+    let (scaled, unit) = match count {
+        0..1_000 => return format!("{count} token{}", if count == 1 { "" } else { "s" }),
+        1_000..999_500 => (exact / 1e3, "k"),
+        999_500..999_500_000 => (exact / 1e6, "M"),
+        _ => (exact / 1e9, "G"),
+    };
+    let decimals = usize::from(scaled < 99.95);
+    format!("{scaled:.decimals$}{unit} tokens")
+}
+
 /// Whether a terminal or an editor interprets a character instead of showing it: controls, direction marks
 /// and line separators.
 pub fn is_obeyed(c: char) -> bool {
@@ -144,6 +157,17 @@ impl Formatter for OneLine {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn tokens_are_printed_in_three_digits() {
+        let counts =
+            [0, 1, 999, 1_000, 41_234, 99_949, 99_950, 999_499, 999_500, 1_250_000, 5 << 30];
+        assert_eq!(
+            counts.map(tokens).join(", "),
+            "0 tokens, 1 token, 999 tokens, 1.0k tokens, 41.2k tokens, 99.9k tokens, 100k tokens, \
+             999k tokens, 1.0M tokens, 1.2M tokens, 5.4G tokens"
+        );
+    }
 
     #[test]
     fn json_in_one_line_has_spaces_and_no_control_character() {

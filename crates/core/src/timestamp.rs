@@ -28,6 +28,11 @@ impl Timestamp {
         Timestamp::from_millis(self.millis().saturating_add(millis))
     }
 
+    /// The time since another one; zero where a clock was set back.
+    pub fn since(self, earlier: Timestamp) -> Duration {
+        Duration::from_millis(u64::try_from(self.millis() - earlier.millis()).unwrap_or(0))
+    }
+
     pub fn millis(self) -> i64 {
         self.0
     }

@@ -39,6 +39,7 @@ mod tests {
     use crate::views::latest_run::LatestRun;
     use crate::views::metrics::Metrics;
     use crate::views::scratchpad::Scratchpads;
+    use crate::views::usage::Usages;
 
     const JOURNAL: &str = r#"
 {"run": "a", "iteration": "", "topic": "loop.start", "fields": {"max_iterations": "9", "completion_promise": "DONE", "completion_event": "task.complete", "review_every": "3", "objective": "to do", "preset": "p", "preset_dir": "d"}, "ts": "2026-11-15T21:12:06.031Z"}
@@ -49,6 +50,7 @@ mod tests {
 {"run": "a", "iteration": "1", "topic": "slice.committed", "payload": "id=s; commit_hash=h;", "source": "agent"}
 {"run": "a", "iteration": "1", "topic": "event.invalid", "fields": {"recent_event": "r", "emitted": "e", "suggested_roles": "s", "allowed_events": "a", "reason": "forged"}}
 {"run": "a", "iteration": "1", "topic": "iteration.finish", "fields": {"exit_code": "3", "timed_out": false, "elapsed_s": 4, "output": "printed"}, "ts": "2026-11-15T21:12:09.031Z"}
+{"run": "a", "iteration": "1", "topic": "backend.usage", "fields": {"input_tokens": 1, "output_tokens": 2, "cache_read_tokens": 3, "cache_write_tokens": 4, "total_tokens": 10, "cost_usd": 0.5, "role": "builder", "model": "m"}, "ts": "2026-11-15T21:12:09.031Z"}
 {"run": "a", "iteration": "1", "topic": "wave.start", "fields": {"wave_id": "w", "trigger_topic": "explore.parallel", "branch_count": "2", "opening_recent_event": "loop.start", "opening_roles": "builder", "opening_events": "e", "objectives": "- x\n- y", "base": "c0ffee"}}
 {"run": "a", "iteration": "1", "topic": "wave.branch.finish", "fields": {"wave_id": "w", "branch_id": "branch-1", "stop_reason": "max_iterations", "elapsed_ms": "7", "tree": "t", "output": "o", "detail": "d"}}
 {"run": "a", "iteration": "1", "topic": "wave.branch.merge", "fields": {"wave_id": "w", "branch_id": "branch-1", "outcome": "conflict", "branch": "b", "commit": "c", "tree": "t", "files": "f", "detail": "d"}}
@@ -83,15 +85,17 @@ mod tests {
             fingerprint::<Runs>(),
             fingerprint::<Scratchpads>(),
             fingerprint::<Tasks>(),
+            fingerprint::<Usages>(),
         ];
         insta::assert_snapshot!(all.concat(), @"
-        boards 7 9f696d8beaecc591
+        boards 7 c65d460b00c2eb0c
         coordination 2 995f974d0e269903
         latest-run 2 c4aac5a21cc00455
         metrics 3 5c3cdee0cb785a73
         runs 15 9ee5aaa629341b2d
         scratchpads 1 2d9448b23fa5fd1b
         queue 3 e20375d8047db7d9
+        usage 2 d07fddb5b05927bf
         ");
     }
 

@@ -8,6 +8,7 @@ use autoloop_core::chain::{
 use autoloop_core::coordinator::{Holder, Status};
 use autoloop_core::format::json_text;
 use autoloop_core::table;
+use autoloop_core::views::usage::Usages;
 use autoloop_core::wire_enum::Word;
 use autoloop_runtime::drive::ChainDriver;
 use autoloop_runtime::journal::Journal;
@@ -25,7 +26,7 @@ use super::progress::ProgressUi;
 use super::run::{resolve_args, suggest};
 use super::session::{
     ReportArgs, ResumeArgs, Session, SettingArgs, not_finished, not_opened, not_started,
-    resume_command,
+    resume_command, spent,
 };
 use super::settings;
 use crate::diagnostic;
@@ -188,15 +189,17 @@ fn carry_out(
 }
 
 fn print_result(chain: &Chain, journal: &dyn Journal, as_json: bool) -> Result<(), Failure> {
+    let usages = journal.fold::<Usages>()?.view;
     let text = match as_json {
-        true => json_text(&json(chain, Tree::new(&chains(journal)?, &Chain::status), 0)),
+        true => json_text(&json(chain, Tree::new(&chains(journal)?, &Chain::status), &usages, 0)),
         false => format!(
-            "chain {}: {} ({}) after {} of {} steps\n",
+            "chain {}: {} ({}) after {} of {} steps{}\n",
             chain.id,
             status(chain),
             chain.outcome.as_ref().map_or("no end", Word::as_str),
             chain.ended(),
-            chain.presets().len()
+            chain.presets().len(),
+            spent(&chain.times.0, &chain.times.1, usages.total(Some(&chain.id))),
         ),
     };
     Ok(terminal::print(&text)?)
@@ -208,7 +211,8 @@ fn status(chain: &Chain) -> Status {
 }
 
 /// The JSON of a chain, with the chains that its steps requested.
-fn json(chain: &Chain, tree: Tree<'_>, depth: usize) -> Value {
+fn json(chain: &Chain, tree: Tree<'_>, usages: &Usages, depth: usize) -> Value {
+    let usage = |run: &str| usages.total(Some(run)).known().map(|usage| usage.facts());
     let steps = chain.steps.iter().map(|step| {
         let run = step.run.as_deref();
         let below = run.filter(|_| depth < DEEPEST).into_iter().flat_map(|run| tree.below(run));
@@ -218,7 +222,8 @@ fn json(chain: &Chain, tree: Tree<'_>, depth: usize) -> Value {
             "run": run,
             "stop_reason": step.stop_reason.as_ref().map(Word::as_str),
             "detail": step.detail,
-            "chains": below.map(|below| json(below, tree, depth + 1)).collect::<Value>(),
+            "usage": run.and_then(usage),
+            "chains": below.map(|below| json(below, tree, usages, depth + 1)).collect::<Value>(),
         })
     });
     json!({
@@ -226,6 +231,7 @@ fn json(chain: &Chain, tree: Tree<'_>, depth: usize) -> Value {
         "name": chain.start.as_ref().map(|start| &start.name),
         "status": status(chain).name(),
         "outcome": chain.outcome.as_ref().map(Word::as_str),
+        "usage": usage(&chain.id),
         "steps": steps.collect::<Value>(),
     })
 }

@@ -15,6 +15,7 @@ use autoloop_core::format::Format;
 use autoloop_core::views::coordination::{Coordination, Coordinations};
 use autoloop_core::views::iteration_text::IterationText;
 use autoloop_core::views::metrics::{self, Metrics};
+use autoloop_core::views::usage::Usages;
 use autoloop_runtime::journal::{Journal, Position};
 use autoloop_runtime::runs::{self, chains, slot_runs};
 use autoloop_runtime::site::Site;
@@ -149,8 +150,9 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         Args::Metrics { source, all_runs, format } => {
             let journal = source.journal(world)?;
             let metrics = journal.fold::<Metrics>()?.view;
+            let usages = journal.fold::<Usages>()?.view;
             let run = if *all_runs { None } else { Some(source.run(&*journal)?) };
-            Ok(terminal::print(&metrics.render(run.as_deref(), *format))?)
+            Ok(terminal::print(&metrics.render(run.as_deref(), &usages, *format))?)
         }
         Args::Scratchpad(args) => scratchpad::run(args, world),
         Args::Coordination { source, all_runs, format } => {
@@ -258,11 +260,12 @@ fn print_slots(
         None => slots.last().map(|run| run.id.as_str()),
     };
     let found = id.and_then(|id| slots.iter().find(|run| run.id == id));
+    let usages = journal.fold::<Usages>()?.view;
     let text = found.map(|run| {
         // The list believes records without a seal, so only the holder of the lock is read from it.
         let holder = list.runs.get(&run.id).map(|listed| list.holder(listed));
         let status = holder.map_or(run.status(), |holder| run.status().with_holder(holder));
-        run.render(status, format)
+        run.render(status, &usages, format)
     });
     print_found(text, id, "run of slots", "start one with `autoloop slots`", &**journal)
 }

@@ -14,6 +14,8 @@ use autoloop_core::format::json_text;
 use autoloop_core::run::{Run, SomeRun};
 use autoloop_core::table;
 use autoloop_core::timestamp::Timestamp;
+use autoloop_core::views::board::{Board, Boards, Parked};
+use autoloop_core::views::usage::{Sum, Usages};
 use autoloop_runtime::journal::Journal;
 use autoloop_runtime::runs::RunList;
 use autoloop_runtime::world::World;
@@ -85,7 +87,9 @@ fn list(args: &Args, world: &World) -> Result<(), Failure> {
         true => project.list.runs.iter().rev().collect(),
         false => project.recent().collect(),
     };
-    let rows: Vec<Row<'_>> = runs.into_iter().map(|run| project.row(run, world)).collect();
+    let activity = project.activity()?;
+    let rows: Vec<Row<'_>> =
+        runs.into_iter().map(|run| project.row(run, &activity, world)).collect();
     let text = match args.json {
         true => json_text(&rows.iter().map(Row::json).collect::<Vec<_>>()),
         false if rows.is_empty() => {
@@ -133,14 +137,30 @@ impl Project {
         })
     }
 
-    fn row<'r>(&self, run: &'r SomeRun, world: &World) -> Row<'r> {
-        let (status, process) = (self.list.status(run), self.list.holder(run).process());
-        Row { run, status, process, now: world.clock.now() }
+    fn activity(&self) -> Result<Activity, Failure> {
+        Ok(Activity { usages: self.journal.fold()?.view, boards: self.journal.fold()?.view })
     }
+
+    fn row<'r>(&self, run: &'r SomeRun, activity: &'r Activity, world: &World) -> Row<'r> {
+        let (status, process) = (self.list.status(run), self.list.holder(run).process());
+        let board = activity.boards.iter().find(|board| board.id == run.id());
+        let parked = board.filter(|_| status == Some(Status::Running)).and_then(Board::parked);
+        let usage = activity.usages.total(Some(run.id()));
+        Row { run, usage, parked, status, process, now: world.clock.now() }
+    }
+}
+
+/// What the agents of runs used, and what they wait for.
+struct Activity {
+    usages: Usages,
+    boards: Boards,
 }
 
 struct Row<'r> {
     run: &'r SomeRun,
+    usage: Sum,
+    /// What it waits for, if it is running and its agents do.
+    parked: Option<&'r Parked>,
     /// `None` where no record starts the run.
     status: Option<Status>,
     /// The process of its harness.
@@ -155,11 +175,11 @@ impl Row<'_> {
             Some(Status::Running) => self.now,
             _ => stamp(heard)?,
         };
-        Some(between(stamp(began)?, end))
+        Some(end.since(stamp(began)?))
     }
 
     fn silence(&self) -> Option<Duration> {
-        Some(between(stamp(&self.run.times().1)?, self.now))
+        Some(self.now.since(stamp(&self.run.times().1)?))
     }
 
     fn progress(&self) -> String {
@@ -176,8 +196,13 @@ impl Row<'_> {
             (Some(status @ (Status::Stopped | Status::Failed)), Some(reason)) => {
                 format!("{status}: {reason}")
             }
-            (Some(status), _) => status.to_string(),
+            (Some(status), _) => format!("{status}{}", self.parked_text()),
         }
+    }
+
+    fn parked_text(&self) -> String {
+        let left = |parked: &Parked| format!(": {}", parked.left_in_words(self.now));
+        self.parked.map(left).unwrap_or_default()
     }
 
     /// Why it ended, unless it was resumed.
@@ -212,11 +237,13 @@ impl Row<'_> {
             "began": known(began),
             "last_heard": known(heard),
             "elapsed_s": self.elapsed().map(|time| time.as_secs()),
+            "usage": self.usage.known().map(|usage| usage.facts()),
+            "parked": self.parked,
             "objective": run.objective(),
         })
     }
 
-    fn cells(&self) -> [String; 9] {
+    fn cells(&self) -> [String; 10] {
         let began = self.run.times().0.get(..16).unwrap_or("-").replace('T', " ");
         let time =
             |time: Option<Duration>| time.map_or_else(|| "-".to_owned(), duration::print_short);
@@ -230,15 +257,27 @@ impl Row<'_> {
             began,
             time(self.elapsed()),
             time(self.silence()),
+            self.usage.known().map_or_else(|| "-".to_owned(), |usage| usage.cost_text()),
             terminal::one_line(objective.unwrap_or_default(), 40),
         ]
     }
 }
 
-const HEADINGS: [&str; 9] =
-    ["RUN", "KIND", "STATUS", "DONE", "LAST EVENT", "STARTED (UTC)", "TIME", "SILENT", "OBJECTIVE"];
+const HEADINGS: [&str; 10] = [
+    "RUN",
+    "KIND",
+    "STATUS",
+    "DONE",
+    "LAST EVENT",
+    "STARTED (UTC)",
+    "TIME",
+    "SILENT",
+    "COST",
+    "OBJECTIVE",
+];
 
 const STATUS: usize = 2;
+const COST: usize = 8;
 
 fn print(rows: &[Row<'_>], color: Color) -> String {
     let mut lines = vec![HEADINGS.map(str::to_owned)];
@@ -249,16 +288,19 @@ fn print(rows: &[Row<'_>], color: Color) -> String {
     for (cells, row) in lines[1..].iter_mut().zip(rows) {
         cells[STATUS] = color.paint(row.tone(), &cells[STATUS]);
     }
-    lines.iter().map(|cells| table::line(cells)).collect()
+    let has_cost = rows.iter().any(|row| row.usage.known().is_some());
+    let line = |mut cells: Vec<String>| {
+        // Agents that are no known clients report no cost.
+        if !has_cost {
+            cells.remove(COST);
+        }
+        table::line(&cells)
+    };
+    lines.into_iter().map(|cells| line(cells.into())).collect()
 }
 
 fn stamp(text: &str) -> Option<Timestamp> {
     text.parse().ok()
-}
-
-fn between(one: Timestamp, other: Timestamp) -> Duration {
-    // Clocks can be set back.
-    Duration::from_millis(u64::try_from(other.millis() - one.millis()).unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -291,7 +333,8 @@ mod tests {
         let (long, short) =
             (run("swift-otter", "write\u{1b} a parser that\nreads"), run("a", &"x".repeat(90)));
         let bare = SomeRun::Loop(Box::new(Run::new("calm-heron")));
-        let row = |run, status| Row { run, status, process: None, now };
+        let (usage, parked) = (Sum::default(), None);
+        let row = |run, status| Row { run, usage, parked, status, process: None, now };
         let rows = [
             row(&long, Some(Status::Running)),
             row(&short, Some(Status::Failed)),

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use autoloop_core::coordinator::{self, Holder};
 use autoloop_core::format::json_line;
 use autoloop_core::run::{Ending, Run, Stage, StopReason};
+use autoloop_core::views::usage::Usages;
 use autoloop_core::wire_enum::Word;
 use autoloop_runtime::drive::LoopDriver;
 use autoloop_runtime::launch::{Launch, Launcher, chain_limits, existing_dir};
@@ -19,7 +20,7 @@ use self::resolve_args::Words;
 use super::progress::ProgressUi;
 use super::session::{
     ReportArgs, ResumeArgs, Session, SettingArgs, not_finished, not_opened, not_started,
-    resume_command,
+    resume_command, spent,
 };
 use super::{chain, settings};
 use crate::failure::Failure;
@@ -87,7 +88,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let ended = carry_out(&session, &launcher, &launch, &|progress| ui.report(progress));
     ui.close();
     let run = ended?;
-    print_result(&run, &launch, args.report.json)?;
+    print_result(&run, &launch, args.report.json, world)?;
     verdict(&run, &launch, &session)
 }
 
@@ -140,12 +141,14 @@ pub(super) fn carry_out(
     drive.run().map_err(|error| not_finished(error, launch))
 }
 
-fn print_result(run: &Run, launch: &Launch, as_json: bool) -> Result<(), Failure> {
+fn print_result(run: &Run, launch: &Launch, as_json: bool, world: &World) -> Result<(), Failure> {
     let reason = match &run.stage {
         Stage::Ended(Ending::Complete { reason } | Ending::Stop { reason }) => reason.as_str(),
         _ => "",
     };
     let status = run.status().with_holder(Holder::None);
+    let usages = launch.loaded.journal(world).fold::<Usages>()?.view;
+    let usage = usages.total(Some(&run.id));
     let text = match as_json {
         true => {
             let facts = json!({
@@ -154,13 +157,15 @@ fn print_result(run: &Run, launch: &Launch, as_json: bool) -> Result<(), Failure
                 "reason": reason,
                 "detail": Some(&run.stop.detail).filter(|detail| !detail.is_empty()),
                 "iterations": run.done,
+                "usage": usage.known().map(|usage| usage.facts()),
                 "journal": launch.loaded.files.journal.display().to_string(),
             });
             json_line(&facts) + "\n"
         }
         false => {
             let iterations = terminal::counted(run.done, "iteration");
-            format!("run {}: {status} ({reason}) after {iterations}\n", run.id)
+            let spent = spent(&run.times.0, &run.times.1, usage);
+            format!("run {}: {status} ({reason}) after {iterations}{spent}\n", run.id)
         }
     };
     Ok(terminal::print(&text)?)

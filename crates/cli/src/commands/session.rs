@@ -11,7 +11,10 @@ use std::path::{Path, PathBuf};
 use autoloop_core::chain::Budget;
 use autoloop_core::config::shell_words::join;
 use autoloop_core::coordinator;
+use autoloop_core::duration;
 use autoloop_core::run::SomeRun;
+use autoloop_core::timestamp::Timestamp;
+use autoloop_core::views::usage::Sum;
 use autoloop_runtime::drive::DriveError;
 use autoloop_runtime::journal::Journal;
 use autoloop_runtime::launch::{Launch, LaunchError, Launcher, Opening};
@@ -205,6 +208,16 @@ pub(super) fn project_argument(dir: &Path) -> String {
         Err(_) => dir.display().to_string(),
     };
     format!(" {}", join([place.as_str()]))
+}
+
+/// The end of the last line about a run: the time between its first and its last record, and what its agents used;
+/// empty where no client reports it.
+pub(super) fn spent(began: &str, ended: &str, usage: Sum) -> String {
+    let Some(usage) = usage.known() else { return String::new() };
+    let stamp = |text: &str| text.parse::<Timestamp>().ok();
+    let time = stamp(began).and_then(|began| Some(stamp(ended)?.since(began)));
+    let time = time.map(|time| format!(" in {}", duration::print_short(time)));
+    format!("{}: {usage}", time.unwrap_or_default())
 }
 
 /// The failure of a run that could not begin or be resumed.

@@ -10,6 +10,7 @@ use autoloop_core::config::{Isolation, ItemSource, Key};
 use autoloop_core::coordinator::{self, Holder};
 use autoloop_core::format::Format;
 use autoloop_core::slot::{Slots, Tally};
+use autoloop_core::views::usage::Usages;
 use autoloop_runtime::drive::SlotsDriver;
 use autoloop_runtime::journal::{Durability, Journal};
 use autoloop_runtime::launch::{Launch, Launcher};
@@ -23,7 +24,7 @@ use clap::builder::PossibleValuesParser;
 use super::progress::{Detail, ProgressUi};
 use super::session::{
     ResumeArgs, Session, budget_setting, model_setting, not_finished, not_opened, project_argument,
-    resume_command,
+    resume_command, spent,
 };
 use super::settings;
 use crate::failure::Failure;
@@ -145,7 +146,7 @@ fn run_slots(args: &Flags, world: &World) -> Result<(), Failure> {
     let ended = carry_out(&session, &launch, &args.prompt_keys(), &|progress| ui.report(progress));
     ui.close();
     let slots = ended?;
-    print_result(&slots, args.json, &ui)?;
+    print_result(&slots, &launch.loaded.journal(world), args.json, &ui)?;
     conclude(&slots, &launch, &session)
 }
 
@@ -260,11 +261,20 @@ fn queue<'a>(launch: &Launch, journal: &'a dyn Journal, world: &'a World) -> Box
     }
 }
 
-fn print_result(slots: &Slots, as_json: bool, ui: &ProgressUi<'_>) -> Result<(), Failure> {
+fn print_result(
+    slots: &Slots,
+    journal: &dyn Journal,
+    as_json: bool,
+    ui: &ProgressUi<'_>,
+) -> Result<(), Failure> {
     let status = slots.status().with_holder(Holder::None);
+    let usages = journal.fold::<Usages>()?.view;
     let text = match as_json {
-        true => slots.render(status, Format::Json),
-        false => format!("slots {}: {}\n", slots.id, slots.summary(status)),
+        true => slots.render(status, &usages, Format::Json),
+        false => {
+            let spent = spent(&slots.times.0, &slots.times.1, usages.total(Some(&slots.id)));
+            format!("slots {}: {}{spent}\n", slots.id, slots.summary(status))
+        }
     };
     terminal::print(&text)?;
     let is_builtin = slots.start.as_ref().is_some_and(|start| start.source == ItemSource::Builtin);

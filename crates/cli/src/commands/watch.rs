@@ -74,18 +74,23 @@ fn print_once(feed: &mut Feed, format: Format) -> Result<(), Failure> {
         Format::Text => {
             let moment = feed.moment(status);
             let lines = rows.map(|(row, last)| {
-                let texts = row_texts(row, last, moment);
+                let texts = row_texts(row, feed.usage_of(row), last, moment);
                 let known: Vec<&str> =
                     texts.iter().map(|it| &**it).filter(|it| !it.is_empty()).collect();
                 format!("  {}\n", known.join("  "))
             });
-            let whole = summary(board, status, &feed.progress(status)) + "\n";
+            let whole = summary(feed, status) + "\n";
             whole + &lines.collect::<String>()
         }
         Format::Json => {
-            let with_line = |(row, last)| joined(row_facts(row), json!({ "last_line": last }));
-            let mut whole = board_facts(board, status, feed.left(status));
-            whole["rows"] = rows.map(with_line).collect();
+            let facts = |row: &Row, last: &String| {
+                let usage = feed.usage_of(row).map(|usage| usage.facts());
+                joined(row_facts(row), json!({ "usage": usage, "last_line": last }))
+            };
+            let mut whole = board_facts(feed, status);
+            whole["rows"] = rows.map(|(row, last)| facts(row, last)).collect();
+            let finished = board.finished.iter().rev();
+            whole["finished"] = finished.map(|row| facts(row, &row.note)).collect();
             json_line(&whole) + "\n"
         }
     };
@@ -148,8 +153,8 @@ impl Printer {
     fn whole(&mut self, feed: &Feed, status: Status) -> Result<(), Failure> {
         let board = feed.board();
         let whole = match self.format {
-            Format::Text => summary(board, status, &feed.progress(status)),
-            Format::Json => json_line(&board_facts(board, status, feed.left(status))),
+            Format::Text => summary(feed, status),
+            Format::Json => json_line(&board_facts(feed, status)),
         };
         let settled = board.progress.passed + board.progress.failed;
         let is_due = self.format == Format::Json
@@ -195,7 +200,9 @@ fn changed<'b>(before: &[Row], board: &'b Board) -> Vec<&'b Row> {
 fn line(row: &Row, ts: &str) -> String {
     let mut text = format!("{} {}", clock(ts), row.name);
     let outcome = row.outcome.as_ref().map(|outcome| outcome.word.as_str());
-    for part in [row.item.as_str(), &row.badge(), outcome.unwrap_or_default(), &row.note] {
+    let parked = row.parked.as_ref().map(|it| format!("until {}  {it}", clock(&it.until)));
+    let note = parked.as_ref().unwrap_or(&row.note);
+    for part in [row.item.as_str(), &row.badge(), outcome.unwrap_or_default(), note] {
         if !part.is_empty() {
             text.extend(["  ", part]);
         }
@@ -203,11 +210,16 @@ fn line(row: &Row, ts: &str) -> String {
     tame(&text)
 }
 
-fn summary(board: &Board, status: Status, progress: &str) -> String {
+fn summary(feed: &Feed, status: Status) -> String {
+    let (board, progress) = (feed.board(), feed.progress(status));
     let outcome = board.outcome.as_ref().map(|outcome| format!(" ({})", outcome.word));
     let ended = matches!(status, Status::Completed | Status::Stopped | Status::Failed);
     let outcome = outcome.filter(|_| ended).unwrap_or_default();
-    tame(&format!("{} {} {status}{outcome}  {progress}", board.word(), board.id))
+    let parked = board.parked().filter(|_| status == Status::Running);
+    let parked = parked.map(|it| format!(" ({})", it.left_in_words(feed.moment(status))));
+    let parked = parked.unwrap_or_default();
+    let usage = feed.usage().map(|usage| format!("  {usage}")).unwrap_or_default();
+    tame(&format!("{} {} {status}{outcome}{parked}  {progress}{usage}", board.word(), board.id))
 }
 
 /// An object with the fields of both.
@@ -233,10 +245,12 @@ fn row_facts(row: &Row) -> Value {
         "outcome": row.outcome.as_ref().map(|outcome| &outcome.word),
         "note": known(&row.note),
         "output": row.output,
+        "parked": row.parked,
     })
 }
 
-fn board_facts(board: &Board, status: Status, left: Option<u64>) -> Value {
+fn board_facts(feed: &Feed, status: Status) -> Value {
+    let board = feed.board();
     let Progress { done, of, taken, passed, failed } = board.progress;
     let facts = json!({
         "watched": board.id,
@@ -246,6 +260,7 @@ fn board_facts(board: &Board, status: Status, left: Option<u64>) -> Value {
         "outcome": board.outcome.as_ref().map(|outcome| &outcome.word),
         "done": done,
         "of": Some(of).filter(|of| *of > 0),
+        "usage": feed.usage().map(|usage| usage.facts()),
     });
     if board.kind != Some(Kind::Slots) {
         return facts;
@@ -255,7 +270,7 @@ fn board_facts(board: &Board, status: Status, left: Option<u64>) -> Value {
         "passed": passed,
         "failed": failed,
         "failed_iterations": board.failed_iterations,
-        "left": left,
+        "left": feed.left(status),
     });
     joined(facts, items)
 }

@@ -6,7 +6,8 @@ mod rows;
 
 use autoloop_core::coordinator::Status;
 use autoloop_core::timestamp::Timestamp;
-use autoloop_core::views::board::Board;
+use autoloop_core::views::board::{Board, Row};
+use autoloop_core::views::usage::Sum;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
@@ -27,7 +28,11 @@ pub(super) struct Picture<'p> {
     pub(super) progress: String,
     /// The time of the picture.
     pub(super) moment: Timestamp,
-    /// The last line of each row.
+    /// What the agents of the run used.
+    pub(super) usage: Option<Sum>,
+    /// The same for a row.
+    pub(super) usage_of: &'p dyn Fn(&Row) -> Option<Sum>,
+    /// The last line of each shown row.
     pub(super) last_lines: &'p [String],
     /// The output of the selected row.
     pub(super) output: Option<Output<'p>>,
@@ -66,7 +71,7 @@ pub(super) fn draw(
     buffer: &mut Buffer,
 ) -> Room {
     let area = buffer.area;
-    let mut room = Room { rows: picture.board.rows.len(), ..Room::default() };
+    let mut room = Room { rows: picture.board.shown().count(), ..Room::default() };
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
         let (width, height) = SMALLEST;
         put(buffer, 0, &format!("needs {width}x{height}"), Style::new());
@@ -96,20 +101,31 @@ pub(super) fn draw(
     room
 }
 
-/// The run, its status and its title.
+/// The run, its status and its title; at the right end what its agents used, as far as there is room for it.
 fn header(picture: &Picture<'_>, buffer: &mut Buffer) {
     let Board { id, title, .. } = picture.board;
     let word = picture.board.word();
     let end = put(buffer, 0, &format!("{word} {id}  "), Modifier::BOLD.into());
     let (status, colour) = status(picture);
-    let right = usize::from(buffer.area.right());
-    let room = |x: u16| right.saturating_sub(x.into());
-    let (end, _) = buffer.set_stringn(end, 0, tame(&status), room(end), colour);
-    buffer.set_stringn(end, 0, format!("  {}", tame(title)), room(end), Style::new());
+    let mut right = buffer.area.right();
+    let room = |x: u16, right: u16| usize::from(right.saturating_sub(x));
+    let (end, _) = buffer.set_stringn(end, 0, tame(&status), room(end, right), colour);
+    let usages = picture.usage.map(|usage| [usage.to_string(), usage.cost_text()]);
+    let fits = |usage: &String| usage.len() + 2 <= room(end, right);
+    if let Some(usage) = usages.into_iter().flatten().find(fits) {
+        right -= u16::try_from(usage.len()).unwrap_or_default();
+        buffer.set_string(right, 0, usage, Modifier::BOLD);
+        right -= 2;
+    }
+    buffer.set_stringn(end, 0, format!("  {}", tame(title)), room(end, right), Style::new());
 }
 
 fn status(picture: &Picture<'_>) -> (String, Color) {
     let status = picture.status;
+    let parked = picture.board.parked().filter(|_| status == Status::Running);
+    if let Some(parked) = parked {
+        return (parked.left_in_words(picture.moment), Color::Yellow);
+    }
     let colour = match status {
         Status::Running => Color::Cyan,
         Status::Completed => Color::Green,

@@ -10,7 +10,8 @@ use autoloop_core::plan::Files;
 use autoloop_core::queue::Tasks;
 use autoloop_core::record::Glance;
 use autoloop_core::timestamp::Timestamp;
-use autoloop_core::views::board::{Board, Boards};
+use autoloop_core::views::board::{Board, Boards, Row};
+use autoloop_core::views::usage::{Sum, Usages};
 use autoloop_runtime::journal::sidecar::Kept;
 use autoloop_runtime::journal::{Journal, Position, ReadError};
 use autoloop_runtime::runs::{RunList, WatchedSlots, holder};
@@ -30,6 +31,7 @@ pub(crate) struct Feed {
     own: Option<WatchedSlots>,
     /// The task queue of slots, if it is in the same journal.
     tasks: Option<Kept<Tasks>>,
+    usages: Kept<Usages>,
     pub(super) outputs: Outputs,
 }
 
@@ -43,6 +45,7 @@ impl Feed {
         world: &World,
     ) -> Result<Feed, Failure> {
         let Kept { view: boards, position } = journal.fold::<Boards>()?;
+        let usages = journal.fold()?;
         let outputs = Outputs::new(Arc::clone(&world.disk), files.state_dir.to_path_buf());
         let mut feed = Feed {
             world: world.clone(),
@@ -52,6 +55,7 @@ impl Feed {
             position,
             own: None,
             tasks: None,
+            usages,
             outputs,
         };
         let list = RunList::read(&*feed.journal, &files.state_dir, world)?;
@@ -107,6 +111,15 @@ impl Feed {
         self.board.progress_in_words(self.left(status))
     }
 
+    /// What the agents of the run used so far; `None` where none reported it.
+    pub(crate) fn usage(&self) -> Option<Sum> {
+        self.usages.view.total(Some(&self.board.id)).known()
+    }
+
+    pub(crate) fn usage_of(&self, row: &Row) -> Option<Sum> {
+        self.board.usage_of(row, &self.usages.view)
+    }
+
     /// The time of the view: now, or that of the last record if the run is not running.
     pub(crate) fn moment(&self, status: Status) -> Timestamp {
         let heard = self.board.times.1.parse().ok();
@@ -133,6 +146,9 @@ impl Feed {
         };
         if let Some(tasks) = self.tasks.take_if(|tasks| tasks.position != self.position) {
             self.tasks = Some(self.journal.fold_on(tasks)?);
+        }
+        if self.usages.position != self.position {
+            self.usages = self.journal.fold_on(std::mem::take(&mut self.usages))?;
         }
         Ok(is_changed)
     }
@@ -186,8 +202,8 @@ impl Feed {
         Ok(self.status())
     }
 
-    /// The last line of each row.
+    /// The last line of each shown row.
     pub(crate) fn last_lines(&mut self) -> Vec<String> {
-        self.outputs.last_lines(&self.board.rows)
+        self.outputs.last_lines(self.board.shown())
     }
 }

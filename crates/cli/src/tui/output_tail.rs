@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use autoloop_core::agents::{said_in, transcript};
+use autoloop_core::agents::transcript;
 use autoloop_core::views::board::Row;
 use autoloop_runtime::files::{Tail, tail};
 use autoloop_runtime::world::Disk;
@@ -31,10 +31,14 @@ impl Outputs {
     }
 
     /// The last line of each row: of its agent while that runs, otherwise of the journal.
-    pub(super) fn last_lines(&mut self, rows: &[Row]) -> Vec<String> {
+    pub(super) fn last_lines<'r>(&mut self, rows: impl Iterator<Item = &'r Row>) -> Vec<String> {
         let mut before = std::mem::take(&mut self.lines);
-        let mut said = Vec::with_capacity(rows.len());
+        let mut said = Vec::new();
         for row in rows {
+            if let Some(parked) = &row.parked {
+                said.push(parked.to_string());
+                continue;
+            }
             let path = if row.phase.is_busy() { self.path(row) } else { None };
             let Some(path) = path else {
                 said.push(if row.phase.is_busy() { String::new() } else { row.note.clone() });
@@ -56,9 +60,11 @@ impl Outputs {
     fn last_said(&self, path: &Path) -> String {
         let end = |most| tail(path, most, &*self.disk).unwrap_or_default();
         let Tail { text, left_out, .. } = end(LINE);
-        match left_out > 0 && text.lines().count() == 1 && text.trim_end().ends_with('}') {
-            true => said_last(&end(PAGE).text),
-            false => said_last(&text),
+        match said_last(&text) {
+            line if left_out > 0 && (line.is_empty() || text.lines().count() == 1) => {
+                Some(said_last(&end(PAGE).text)).filter(|said| !said.is_empty()).unwrap_or(line)
+            }
+            line => line,
         }
     }
 
@@ -80,14 +86,12 @@ impl Outputs {
     }
 }
 
-/// The last line of an output; where that is an event in the stream of a client, the last line of the agent's message.
+/// The last line of an output; in the stream of a client, of what its agent said and did.
 fn said_last(text: &str) -> String {
-    let last = last_line(text);
-    if !last.starts_with('{') {
-        return last;
+    match transcript(text) {
+        Some(said) => last_line(&said),
+        None => last_line(text),
     }
-    let said = said_in(text).map(|said| last_line(&said));
-    said.filter(|said| !said.is_empty()).unwrap_or(last)
 }
 
 #[cfg(test)]

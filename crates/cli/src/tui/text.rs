@@ -5,6 +5,7 @@ use autoloop_core::table;
 use autoloop_core::text::{clip, without_escapes};
 use autoloop_core::timestamp::Timestamp;
 use autoloop_core::views::board::Row;
+use autoloop_core::views::usage::Sum;
 use ratatui::style::Style;
 use ratatui::text::Span;
 
@@ -24,13 +25,18 @@ pub(crate) fn tame(line: &str) -> String {
     tamed
 }
 
-/// The texts of a row: its name, badge, time, item and last line.
-pub(crate) fn row_texts(row: &Row, line: &str, now: Timestamp) -> [String; 5] {
+/// The texts of a row: its name, badge, time, cost, item and last line. The time of a row that waits is the time left.
+pub(crate) fn row_texts(row: &Row, usage: Option<Sum>, line: &str, now: Timestamp) -> [String; 6] {
+    let time = match &row.parked {
+        Some(parked) => parked.left(now),
+        None => row.elapsed(now),
+    };
     let indent = "  ".repeat(usize::try_from(row.level.min(8)).unwrap_or_default());
     [
         tame(&format!("{indent}{}", row.name)),
         row.badge(),
-        row.elapsed(now).map(duration::print_short).unwrap_or_default(),
+        time.map(duration::print_short).unwrap_or_default(),
+        usage.map(|usage| usage.cost_text()).unwrap_or_default(),
         tame(format!("{} {}", row.item, row.title).trim()),
         tame(line),
     ]

@@ -60,13 +60,34 @@ pub(super) struct View {
     pub(super) notice: Option<&'static str>,
     /// Index of the selected row.
     pub(super) picked: usize,
+    /// The rows of the run, and the number of finished rows ever, at the last drawing.
+    active: usize,
+    finished: u64,
     pub(super) room: Room,
 }
 
 impl View {
     pub(super) fn new(role: Role) -> View {
         let (pane, behind) = (Pane::Board, Pane::Board);
-        View { role, pane, behind, notice: None, picked: 0, room: Room::default() }
+        View {
+            role,
+            pane,
+            behind,
+            notice: None,
+            picked: 0,
+            active: 0,
+            finished: 0,
+            room: Room::default(),
+        }
+    }
+
+    /// Keeps a finished row selected when rows appear above it.
+    pub(super) fn follow(&mut self, active: usize, finished: u64) {
+        if self.active > 0 && self.picked >= self.active {
+            let new = usize::try_from(finished.saturating_sub(self.finished)).unwrap_or(0);
+            self.picked = self.picked - self.active + active + new;
+        }
+        (self.active, self.finished) = (active, finished);
     }
 
     pub(super) fn press(&mut self, key: KeyEvent) -> Wish {
@@ -177,6 +198,20 @@ mod tests {
         assert_eq!(view.picked, 0);
         view.press(KeyCode::End.into());
         assert_eq!(view.picked, 2);
+    }
+
+    #[test]
+    fn a_finished_row_stays_selected() {
+        let mut view = view();
+        view.follow(1, 4);
+        view.picked = 2;
+        view.follow(1, 5);
+        assert_eq!(view.picked, 3);
+        view.follow(4, 5);
+        assert_eq!(view.picked, 6);
+        view.picked = 0;
+        view.follow(4, 9);
+        assert_eq!(view.picked, 0);
     }
 
     #[test]

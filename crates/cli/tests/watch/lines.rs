@@ -91,9 +91,9 @@ fn programs_get_an_object_in_a_line() {
     assert_snapshot!(with(SLOTS).run(&["watch", "--json"]), @r#"
     exit 1
     --- stdout
-    {"watched": "crow", "kind": "slots", "title": "items from builtin", "status": "crashed", "outcome": null, "done": 1, "of": 4, "taken": 2, "passed": 0, "failed": 0, "failed_iterations": [], "left": null}
-    {"ts": "[TS]", "watched": "crow", "row": "slot 1", "level": 0, "run": null, "item": "t-7", "title": "mend the \u001b[31mparser", "phase": "fix", "number": 2, "limit": 5, "badge": "FIX 2/5", "since": "[TS]", "outcome": null, "note": null, "output": "slots/crow/1-1/fix-2.out"}
-    {"ts": "[TS]", "watched": "crow", "row": "slot 2", "level": 0, "run": null, "item": "t-8", "title": "write tests", "phase": "review", "number": 0, "limit": 5, "badge": "REVIEW", "since": "[TS]", "outcome": null, "note": null, "output": "slots/crow/1-2/review-0.out"}
+    {"watched": "crow", "kind": "slots", "title": "items from builtin", "status": "crashed", "outcome": null, "done": 1, "of": 4, "usage": null, "taken": 2, "passed": 0, "failed": 0, "failed_iterations": [], "left": null}
+    {"ts": "[TS]", "watched": "crow", "row": "slot 1", "level": 0, "run": null, "item": "t-7", "title": "mend the \u001b[31mparser", "phase": "fix", "number": 2, "limit": 5, "badge": "FIX 2/5", "since": "[TS]", "outcome": null, "note": null, "output": "slots/crow/1-1/fix-2.out", "parked": null}
+    {"ts": "[TS]", "watched": "crow", "row": "slot 2", "level": 0, "run": null, "item": "t-8", "title": "write tests", "phase": "review", "number": 0, "limit": 5, "badge": "REVIEW", "since": "[TS]", "outcome": null, "note": null, "output": "slots/crow/1-2/review-0.out", "parked": null}
     --- stderr
     autoloop: slots 'crow' crashed
       hint: resume it with `autoloop slots --resume=crow`

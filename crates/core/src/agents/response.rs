@@ -115,6 +115,12 @@ pub struct Usage {
 }
 
 impl Usage {
+    #[must_use]
+    pub fn sum(mut self, other: Usage) -> Usage {
+        self.add(other);
+        self
+    }
+
     pub fn add(&mut self, turn: Usage) {
         let Usage { input, output, cache_read, cache_write, total, cost } = turn;
         self.input = self.input.saturating_add(input);
@@ -150,6 +156,17 @@ impl Dollars {
 
     pub fn amount(self) -> f64 {
         self.0 as f64 / BILLION
+    }
+}
+
+/// In cents, and with two more digits below one cent.
+impl fmt::Display for Dollars {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 | 9_950_000.. => write!(f, "${:.2}", self.amount()),
+            1..50_000 => f.write_str("<$0.0001"),
+            _ => write!(f, "${:.4}", self.amount()),
+        }
     }
 }
 
@@ -208,5 +225,11 @@ mod tests {
         assert_eq!(Dollars::new(f64::NAN), None);
         assert_eq!(Dollars::new(-1.0), None);
         assert_eq!(Dollars::new(1e300), Some(Dollars(u64::MAX)));
+        let printed = [0.0, 0.000_01, 0.001_24, 0.0099, 0.009_96, 0.375, 1234.5]
+            .map(|amount| Dollars::new(amount).unwrap().to_string());
+        assert_eq!(
+            printed,
+            ["$0.00", "<$0.0001", "$0.0012", "$0.0099", "$0.01", "$0.38", "$1234.50"]
+        );
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::text::{clip, one_line};
+use crate::text::{clip, one_line, without_escapes};
 
 const LONGEST: usize = 200;
 
@@ -66,7 +66,7 @@ impl ToolCall {
 
 impl fmt::Display for ToolCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let line = one_line(&format!("{} {}", self.name, self.about));
+        let line = one_line(&without_escapes(&format!("{} {}", self.name, self.about)));
         f.write_str(&clip(line.trim_end(), LONGEST))
     }
 }

@@ -197,6 +197,8 @@ system_events! {
         turns: Option<u64>,
         /// With which the client can resume the conversation.
         session_id: Option<String>,
+        /// The slot of the turn.
+        slot: Option<u64>,
     }
 
     BackendParked = "backend.parked" {
@@ -206,12 +208,16 @@ system_events! {
         wait_ms: u64,
         /// When the client is asked again.
         until: String,
+        /// The slot of the turn.
+        slot: Option<u64>,
     }
 
     BackendResumed = "backend.resumed" {
         client: String,
         /// Since the turn began.
         waited_ms: u64,
+        /// The slot of the turn.
+        slot: Option<u64>,
     }
 
     ReviewStart<'a> = "review.start" {
@@ -643,6 +649,7 @@ impl BackendUsage {
             role: Some(role.to_owned()).filter(|role| !role.is_empty()),
             turns: Some(answer.session.turns).filter(|turns| *turns > 0),
             session_id: answer.session.id.clone(),
+            slot: None,
         })
     }
 }

@@ -10,20 +10,32 @@ use crate::coordinator::Status;
 use crate::format::{Format, json_text};
 use crate::table;
 use crate::text;
+use crate::views::usage::{self, Part, Sum, Usages};
 use crate::wire_enum::Word;
 
 const TITLE: usize = 100;
 const REASON: usize = 240;
 
-const HEADER: [&str; 6] = ["slot", "item", "state", "reviews", "fixes", "about"];
+const HEADER: [&str; 7] = ["slot", "item", "state", "reviews", "fixes", "usage", "about"];
 
 impl Slots {
-    pub fn render(&self, status: Status, format: Format) -> String {
+    pub fn render(&self, status: Status, usages: &Usages, format: Format) -> String {
         match format {
-            Format::Markdown => self.markdown(status),
-            Format::Terminal => self.terminal(status),
-            Format::Json => json_text(&self.json(status)),
+            Format::Markdown => self.markdown(status, usages),
+            Format::Terminal => self.terminal(status, usages),
+            Format::Json => json_text(&self.json(status, usages)),
         }
+    }
+
+    /// The progress, and what all agents used.
+    fn heading(&self, status: Status, usages: &Usages) -> String {
+        let usage = usages.total(Some(&self.id)).known();
+        let usage = usage.map(|usage| format!(": {usage}")).unwrap_or_default();
+        self.summary(status) + &usage
+    }
+
+    fn usage_of(&self, slot: &Slot, usages: &Usages) -> Option<Sum> {
+        usages.of_part(&self.id, slot.iteration, Part::Slot(slot.start.slot)).known()
     }
 
     pub fn summary(&self, status: Status) -> String {
@@ -41,15 +53,18 @@ impl Slots {
         }
     }
 
-    fn terminal(&self, status: Status) -> String {
-        let mut out = format!("slots {}: {}\n", self.id, self.summary(status));
+    fn terminal(&self, status: Status, usages: &Usages) -> String {
+        let mut out = format!("slots {}: {}\n", self.id, self.heading(status, usages));
         let counted = |count: String, [one, many]: [&str; 2]| {
             format!("{count} {}", if count == "1" { one } else { many })
         };
         let rows = self.slots.iter().map(|slot| {
-            let [slot, item, state, reviews, fixes, about] = slot.row();
+            let [slot, item, state, reviews, fixes, usage, about] =
+                slot.row(self.usage_of(slot, usages));
             let done = [counted(reviews, ["review", "reviews"]), counted(fixes, ["fix", "fixes"])];
-            [format!("  {slot}"), item, state, done.join(", "), about]
+            let done = done.into_iter().chain(Some(usage).filter(|usage| !usage.is_empty()));
+            let done = done.collect::<Vec<_>>().join(", ");
+            [format!("  {slot}"), item, state, done, about]
         });
         out.push_str(&table::print(rows.collect()));
         for failure in self.finished.iter().filter_map(FinishedIteration::failure) {
@@ -58,10 +73,10 @@ impl Slots {
         out
     }
 
-    fn markdown(&self, status: Status) -> String {
-        let mut out = format!("# Slots {}\n\n{}\n\n", self.id, self.summary(status));
-        let _ = writeln!(out, "| {} |\n|---|---|---|---|---|---|", HEADER.join(" | "));
-        for row in self.slots.iter().map(Slot::row) {
+    fn markdown(&self, status: Status, usages: &Usages) -> String {
+        let mut out = format!("# Slots {}\n\n{}\n\n", self.id, self.heading(status, usages));
+        let _ = writeln!(out, "| {} |\n{}|", HEADER.join(" | "), "|---".repeat(HEADER.len()));
+        for row in self.slots.iter().map(|slot| slot.row(self.usage_of(slot, usages))) {
             let _ = writeln!(out, "| {} |", row.map(|cell| cell.replace('|', "\\|")).join(" | "));
         }
         let failures = self.finished.iter().filter_map(FinishedIteration::failure);
@@ -71,7 +86,7 @@ impl Slots {
         out
     }
 
-    pub(super) fn json(&self, status: Status) -> Facts<'_> {
+    fn json(&self, status: Status, usages: &Usages) -> Facts<'_> {
         let Tally { taken, passed } = Tally::of(self);
         let finished = self.finished.iter().map(|it| IterationFacts {
             iteration: it.iteration,
@@ -88,14 +103,15 @@ impl Slots {
             passed,
             began: &self.times.0,
             last: &self.times.1,
+            usage: usages.total(Some(&self.id)).known().map(|usage| usage.facts()),
             finished_iterations: finished.collect(),
-            slots: self.slots.iter().map(Slot::json).collect(),
+            slots: self.slots.iter().map(|it| it.json(self.usage_of(it, usages))).collect(),
         }
     }
 }
 
 #[derive(Serialize)]
-pub(super) struct Facts<'a> {
+struct Facts<'a> {
     run: &'a str,
     status: &'static str,
     reason: Option<String>,
@@ -104,6 +120,7 @@ pub(super) struct Facts<'a> {
     passed: u64,
     began: &'a str,
     last: &'a str,
+    usage: Option<usage::Facts>,
     finished_iterations: Vec<IterationFacts<'a>>,
     slots: Vec<SlotFacts<'a>>,
 }
@@ -130,10 +147,11 @@ struct SlotFacts<'a> {
     commit: Option<&'a str>,
     outcome: Option<String>,
     reason: Option<&'a str>,
+    usage: Option<usage::Facts>,
 }
 
 impl Slot {
-    fn row(&self) -> [String; 6] {
+    fn row(&self, usage: Option<Sum>) -> [String; 7] {
         let item = if self.has_item() { &self.start.item_id } else { "-" };
         let about = match &self.finish {
             Some(finish) if self.outcome() != Some(Outcome::Passed) => {
@@ -147,6 +165,7 @@ impl Slot {
             text::one_line(&self.state()),
             self.reviews.len().to_string(),
             self.fixes.len().to_string(),
+            usage.map(|usage| usage.to_string()).unwrap_or_default(),
             about,
         ]
     }
@@ -160,7 +179,7 @@ impl Slot {
         }
     }
 
-    fn json(&self) -> SlotFacts<'_> {
+    fn json(&self, usage: Option<Sum>) -> SlotFacts<'_> {
         SlotFacts {
             iteration: self.iteration,
             slot: self.start.slot,
@@ -174,6 +193,7 @@ impl Slot {
             commit: self.merge.as_ref().map(|merge| &*merge.commit),
             outcome: self.finish.as_ref().map(|finish| finish.outcome.to_string()),
             reason: self.finish.as_ref().map(|finish| &*finish.reason),
+            usage: usage.map(|usage| usage.facts()),
         }
     }
 }

@@ -1,9 +1,13 @@
 use super::*;
+use crate::agents::Dollars;
 use crate::config::ItemSource;
 use crate::format::Format;
 use crate::record::{
-    Heading, Record, SlotFix, SlotImplement, SlotReview, SlotsIterationFinish, print,
+    Amount, BackendUsage, Heading, Record, SlotFix, SlotImplement, SlotReview,
+    SlotsIterationFinish, print,
 };
+use crate::view::View;
+use crate::views::usage::Usages;
 
 const RULES: SlotRules = SlotRules {
     iterations: Some(1),
@@ -293,7 +297,7 @@ fn a_run_is_written_out() {
     let phase = SlotPhase { slot: 1, phase: "fix".into(), attempt: 1, ..SlotPhase::default() };
     let mut records = story.0;
     records.push(phase.record(&at(1)));
-    insta::assert_snapshot!(folded(&records).render(Status::Crashed, Format::Terminal), @r"
+    insta::assert_snapshot!(folded(&records).render(Status::Crashed, &Usages::default(), Format::Terminal), @r"
     slots r: crashed, 0 of 1 item passed
       1.1  t-1  fix 1  1 review, 1 fix  a slug
     ");
@@ -313,19 +317,31 @@ fn a_run_is_written_out() {
     records.push(finish.record(&at(1)));
     records.push(folded(&records).finished(End::Iterations).record(&at(0)));
     let run = folded(&records);
-    insta::assert_snapshot!(run.render(run.status(), Format::Markdown), @r"
+    let usage = BackendUsage {
+        total_tokens: Amount(41_234),
+        cost_usd: Dollars::new(0.38),
+        slot: Some(1),
+        ..BackendUsage::default()
+    };
+    let mut line = Vec::new();
+    print(&usage.record(&at(1)), &mut line);
+    let mut usages = Usages::default();
+    usages.apply(&Glance::read(line.trim_ascii_end()).unwrap());
+    insta::assert_snapshot!(run.render(run.status(), &usages, Format::Markdown), @r"
     # Slots r
 
-    failed (iterations), 0 of 1 item passed
+    failed (iterations), 0 of 1 item passed: 41.2k tokens, $0.38
 
-    | slot | item | state | reviews | fixes | about |
-    |---|---|---|---|---|---|
-    | 1.1 | t-1 | failed | 1 | 1 | the fixer exited with 1 |
+    | slot | item | state | reviews | fixes | usage | about |
+    |---|---|---|---|---|---|---|
+    | 1.1 | t-1 | failed | 1 | 1 | 41.2k tokens, $0.38 | the fixer exited with 1 |
     ");
-    assert_eq!(
-        serde_json::to_value(run.json(run.status())).unwrap()["slots"][0]["reviews"][0]["verdict"],
-        "drift"
-    );
+    assert!(run.render(run.status(), &usages, Format::Terminal).contains(", 41.2k tokens, $0.38"));
+    let json = run.render(run.status(), &usages, Format::Json);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["slots"][0]["reviews"][0]["verdict"], "drift");
+    assert_eq!(json["slots"][0]["usage"]["cost_usd"], 0.38);
+    assert_eq!(json["usage"]["total_tokens"], 41_234);
 }
 
 #[test]

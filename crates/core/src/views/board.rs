@@ -6,13 +6,14 @@
 mod events;
 mod row;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-pub use row::{End, Outcome, Phase, Row};
+pub use row::{End, Outcome, Parked, Phase, Row};
 
 use super::recent_runs::RecentRuns;
+use super::usage::{Part, Sum, Usages};
 use crate::coordinator::{Kind, Status};
 use crate::record::{Glance, SlotOutcome};
 use crate::view::View;
@@ -20,6 +21,8 @@ use crate::view::View;
 /// The maximum number of rows, because a journal can claim any number.
 const ROWS: usize = 1_000;
 const NAMED_ITERATIONS: usize = 5;
+/// How many finished rows are kept.
+const FINISHED: usize = 200;
 /// How many characters of a text are kept for a row.
 const KEPT: usize = 200;
 
@@ -44,6 +47,10 @@ pub struct Board {
     /// The first and the last timestamp, as written.
     pub times: (String, String),
     pub rows: Vec<Row>,
+    /// The last finished iterations, metareviews and items, the latest last.
+    pub finished: VecDeque<Row>,
+    /// How many there were.
+    pub finished_count: u64,
     pub progress: Progress,
     items: BTreeMap<String, Item>,
     /// The item source of slots; empty for other coordinators.
@@ -102,6 +109,30 @@ impl Board {
         kind.resume_command(&self.id) + &flag
     }
 
+    /// The rows that are shown: those of the run, then the finished ones, the latest first.
+    pub fn shown(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().chain(self.finished.iter().rev())
+    }
+
+    /// What the run waits for, unless an agent works.
+    pub fn parked(&self) -> Option<&Parked> {
+        let works = |row: &Row| row.phase.is_busy() && row.phase != Phase::Wave;
+        let mut works = self.rows.iter().filter(|row| works(row));
+        let is_idle = works.all(|row| row.parked.is_some());
+        self.rows.iter().find_map(|row| row.parked.as_ref()).filter(|_| is_idle)
+    }
+
+    /// What the agents of a row used; `None` where none reported it.
+    pub fn usage_of(&self, row: &Row, usages: &Usages) -> Option<Sum> {
+        let sum = match row.part {
+            Some(part @ Part::Slot(_)) => usages.of_part(&self.id, row.iteration, part),
+            Some(part) => usages.of_part(&row.run, row.iteration, part),
+            None if row.run.is_empty() => return None,
+            None => usages.total(Some(&row.run)),
+        };
+        sum.known()
+    }
+
     pub fn word(&self) -> &'static str {
         self.kind.map_or("run", Kind::name)
     }
@@ -137,6 +168,14 @@ impl Board {
             _ if last.len() < count => format!(", failed: ..., {}", last.join(", ")),
             _ => format!(", failed: {}", last.join(", ")),
         }
+    }
+
+    fn push_finished(&mut self, row: Row) {
+        if self.finished.len() >= FINISHED {
+            self.finished.pop_front();
+        }
+        self.finished.push_back(row);
+        self.finished_count += 1;
     }
 
     fn row_of(&mut self, run: &str) -> Option<&mut Row> {

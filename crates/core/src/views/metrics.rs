@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::format::{NumberOrText, json_text};
 use crate::record::{
@@ -12,6 +12,7 @@ use crate::record::{
 };
 use crate::topic::TopicClass;
 use crate::view::View;
+use crate::views::usage::{Part, Sum, Usages};
 
 /// The rows of every run in the journal, in the order in which the iterations began.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -201,7 +202,7 @@ impl Names {
     }
 }
 
-/// The columns, in every format. The run is shown where there are several.
+/// The columns of both tables. The run is shown where there are several.
 const COLUMNS: [&str; 8] =
     ["run", "iteration", "role", "event", "elapsed_s", "exit_code", "timed_out", "outcome"];
 
@@ -238,6 +239,9 @@ pub struct Iteration<'a> {
     exit_code: Option<i32>,
     timed_out: Option<bool>,
     outcome: Option<&'a str>,
+    /// `None` where no client reported it.
+    #[serde(serialize_with = "as_facts")]
+    usage: Option<Sum>,
 }
 
 impl Iteration<'_> {
@@ -260,7 +264,11 @@ impl Iteration<'_> {
 }
 
 impl Metrics {
-    pub fn iterations<'a>(&'a self, run: Option<&'a str>) -> impl Iterator<Item = Iteration<'a>> {
+    pub fn iterations<'a>(
+        &'a self,
+        run: Option<&'a str>,
+        usages: &'a Usages,
+    ) -> impl Iterator<Item = Iteration<'a>> {
         let known = |name| Some(self.names.text(name)).filter(|text| !text.is_empty());
         let rows = self.rows.iter();
         let rows = rows.filter(move |row| run.is_none_or(|run| run == self.names.text(row.run)));
@@ -273,28 +281,44 @@ impl Metrics {
             exit_code: row.exit_code,
             timed_out: row.timed_out,
             outcome: known(row.outcome),
+            usage: self.usage(row, usages),
         })
     }
 
-    pub fn render(&self, run: Option<&str>, format: Format) -> String {
-        let rows: Vec<_> = self.iterations(run).collect();
+    fn usage(&self, row: &Row, usages: &Usages) -> Option<Sum> {
+        let iteration = self.names.text(row.iteration).parse().ok()?;
+        usages.of_part(self.names.text(row.run), iteration, Part::Loop).known()
+    }
+
+    pub fn render(&self, run: Option<&str>, usages: &Usages, format: Format) -> String {
+        let rows: Vec<_> = self.iterations(run, usages).collect();
         let columns = &COLUMNS[usize::from(run.is_some())..];
         match format {
-            Format::Markdown => markdown(columns, &rows),
+            Format::Markdown => markdown(columns, &rows, &usages.total(run)),
             Format::Csv => csv(columns, &rows),
             Format::Json => json_text(&rows),
         }
     }
 }
 
-fn markdown(columns: &[&str], rows: &[Iteration<'_>]) -> String {
+fn as_facts<S: Serializer>(usage: &Option<Sum>, to: S) -> Result<S::Ok, S::Error> {
+    usage.map(|usage| usage.facts()).serialize(to)
+}
+
+/// The usage has no column where none is known.
+fn markdown(columns: &[&str], rows: &[Iteration<'_>], total: &Sum) -> String {
     if rows.is_empty() {
         return "No metrics data available.\n".to_owned();
     }
+    let is_known = rows.iter().any(|row| row.usage.is_some());
+    let mut columns = columns.to_vec();
+    columns.extend(is_known.then_some("usage"));
     let mut out = format!("| {} |\n{}|\n", columns.join(" | "), "|---".repeat(columns.len()));
     for row in rows {
         let cell = |cell: String| cell.replace('|', "\\|").replace(['\n', '\r'], " ");
-        let cells: Vec<String> = row.cells().into_iter().map(cell).collect();
+        let usage = || row.usage.map(|usage| usage.to_string()).unwrap_or_default();
+        let cells = row.cells().into_iter().chain(is_known.then(usage));
+        let cells: Vec<String> = cells.map(cell).collect();
         let _ = writeln!(out, "| {} |", cells.join(" | "));
     }
     let seconds = rows.iter().filter_map(|row| row.elapsed_s).fold(0, u64::saturating_add);
@@ -306,6 +330,9 @@ fn markdown(columns: &[&str], rows: &[Iteration<'_>]) -> String {
         rows.len(),
         if rows.len() == 1 { "iteration" } else { "iterations" },
     );
+    if let Some(total) = total.known() {
+        let _ = writeln!(out, "\nUsage with metareviews and branches: {total}");
+    }
     out
 }
 
@@ -314,9 +341,14 @@ fn csv(columns: &[&str], rows: &[Iteration<'_>]) -> String {
         true => format!("\"{}\"", cell.replace('"', "\"\"")),
         false => cell,
     };
-    let mut out = columns.join(",") + "\r\n";
+    let mut out = columns.join(",") + ",tokens,cost_usd,estimated\r\n";
     for row in rows {
-        let cells: Vec<String> = row.cells().into_iter().map(cell).collect();
+        let usage = |usage: Sum| {
+            let Sum { total_tokens, cost, estimated, .. } = usage;
+            [total_tokens.to_string(), cost.amount().to_string(), estimated.to_string()]
+        };
+        let usage = row.usage.map(usage).unwrap_or_default();
+        let cells: Vec<String> = row.cells().into_iter().chain(usage).map(cell).collect();
         out.push_str(&(cells.join(",") + "\r\n"));
     }
     out

@@ -287,7 +287,7 @@ impl<'a> LoopDriver<'a> {
 
         let site = run.site.clone();
         let ended = launch.run(&site, &site.interrupts, |waiting| {
-            run.append(order.iteration, |heading| waiting.record(heading))
+            run.append(order.iteration, |heading| waiting.record(None, heading))
         })?;
         let (output, finished) = (ended.long_output(run.site.world), ended.finished);
         let failure = failure(&finished, &backend);
@@ -378,7 +378,7 @@ impl<'a> LoopDriver<'a> {
             confined,
             None,
             || false,
-            |waiting| run.append(before, |heading| waiting.record(heading)),
+            |waiting| run.append(before, |heading| waiting.record(None, heading)),
         )?;
         let (output, finished) = (ended.long_output(world), ended.finished);
         let failure = failure(&finished, &plan.backend);

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use autoloop_core::agents::{Breaker, ClientError, Outcome, Permit, Stream};
+use autoloop_core::agents::{Breaker, ClientError, Outcome, Permit, Stream, Usage};
 use autoloop_core::duration;
 use autoloop_core::failure::last_line;
 use autoloop_core::plan::BackendPlan;
@@ -27,10 +27,11 @@ pub(crate) enum Waiting {
 }
 
 impl Waiting {
-    pub(crate) fn record(&self, heading: &Heading) -> Record {
+    /// `slot` is `None` for a turn of a loop.
+    pub(crate) fn record(&self, slot: Option<u64>, heading: &Heading) -> Record {
         match self {
-            Waiting::Parked(parked) => parked.record(heading),
-            Waiting::Resumed(resumed) => resumed.record(heading),
+            Waiting::Parked(it) => BackendParked { slot, ..it.clone() }.record(heading),
+            Waiting::Resumed(it) => BackendResumed { slot, ..it.clone() }.record(heading),
         }
     }
 }
@@ -38,7 +39,7 @@ impl Waiting {
 impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Waiting::Parked(BackendParked { client, class, detail, wait_ms, until }) => {
+            Waiting::Parked(BackendParked { client, class, detail, wait_ms, until, .. }) => {
                 let wait = duration::print(Duration::from_secs(wait_ms.div_ceil(1_000)));
                 write!(
                     f,
@@ -60,7 +61,7 @@ pub(crate) struct Retry<'p> {
 
 impl Retry<'_> {
     /// Runs a turn until it ends in another way than by a transient failure, or the timeout has passed. `report` is called
-    /// before and after each wait.
+    /// before and after each wait. The usage is that of all attempts.
     pub(crate) fn run<E>(
         &self,
         mut turn: impl FnMut() -> Finished,
@@ -69,6 +70,7 @@ impl Retry<'_> {
         let clock = &*self.world.clock;
         let began = clock.elapsed();
         let mut parked = false;
+        let mut spent: Option<Usage> = None;
         loop {
             if !self.wait_for_permit() {
                 self.breakers.with(&self.backend.command, Breaker::stop_trying);
@@ -76,9 +78,13 @@ impl Retry<'_> {
                 let waited = clock.elapsed().saturating_sub(began);
                 let waited_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
                 let client = self.backend.command.clone();
-                report(Waiting::Resumed(BackendResumed { client, waited_ms }))?;
+                report(Waiting::Resumed(BackendResumed { client, waited_ms, slot: None }))?;
             }
-            let finished = turn();
+            let mut finished = turn();
+            if let Some(answer) = &mut finished.answer {
+                answer.usage = spent.into_iter().chain(answer.usage).reduce(Usage::sum);
+                spent = answer.usage;
+            }
             let is_transient =
                 |error: &ClientError| error.class.is_transient() && !self.interrupts.are_raised();
             let Some(mut error) = client_error(&finished, self.backend).filter(is_transient) else {
@@ -107,6 +113,7 @@ impl Retry<'_> {
                 detail: last_line(&error.message),
                 wait_ms,
                 until: clock.now().plus(wait).to_string(),
+                slot: None,
             }))?;
         }
     }

@@ -17,7 +17,8 @@ const WIDTH: usize = 14;
 pub(super) fn run(args: &RunArgs, world: &World) -> Result<(), Failure> {
     let project = Project::of(args.project_dir.as_deref(), world)?;
     let run = project.list.find(&args.run)?;
-    let row = project.row(run, world);
+    let activity = project.activity()?;
+    let row = project.row(run, &activity, world);
     let text = match args.json {
         true => json(&row, &project),
         false => facts(&row, &project),
@@ -71,6 +72,8 @@ fn facts(row: &Row<'_>, project: &Project) -> String {
     facts.push(("started", known(began)));
     facts.push(("last record", known(heard) + &ago));
     facts.extend(row.elapsed().map(|time| ("time", duration::print_short(time))));
+    facts.extend(row.usage.known().map(|usage| ("usage", usage.to_string())));
+    facts.extend(row.parked.map(|parked| ("waits for", parked.to_string())));
     let counted = if run.kind() == Some(Kind::Chain) { "steps" } else { "iterations" };
     facts.push((counted, row.progress()));
     match run {
@@ -104,7 +107,9 @@ fn of_loop(run: &Run, facts: &mut Vec<(&'static str, String)>) {
 
 fn full_status(row: &Row<'_>) -> String {
     match (row.status, row.process, row.reason()) {
-        (Some(Status::Running), Some(process), _) => format!("running, in process {process}"),
+        (Some(Status::Running), Some(process), _) => {
+            format!("running, in process {process}{}", row.parked_text())
+        }
         (Some(Status::Completed), _, Some(reason)) => format!("completed: {reason}"),
         (Some(Status::Crashed), ..) => {
             "crashed: no end is recorded, and no process holds its lock".to_owned()

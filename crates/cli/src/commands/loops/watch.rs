@@ -7,12 +7,13 @@ use autoloop_core::coordinator::{Fold, Holder, Status};
 use autoloop_core::failure::TurnFailure;
 use autoloop_core::record::{Amount, Event, ExitCode, Glance, IterationStart};
 use autoloop_core::run::{Ending, Run, SomeRun, Stage};
+use autoloop_core::views::usage::Usages;
 use autoloop_runtime::journal::{Journal, Position};
 use autoloop_runtime::runs::holder;
 use autoloop_runtime::world::World;
 
 use super::Project;
-use crate::commands::session::resume_recorded;
+use crate::commands::session::{resume_recorded, spent};
 use crate::commands::watch;
 use crate::failure::Failure;
 use crate::terminal;
@@ -48,7 +49,9 @@ pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
             // The last records of the harness.
             read_on(&*project.journal, position, &mut run)?;
             let resume = resume_recorded(found, &project.located.dir);
-            return conclude(&run, status(&run), resume);
+            let usages = project.journal.fold::<Usages>()?.view;
+            let spent = spent(&run.times.0, &run.times.1, usages.total(Some(&run.id)));
+            return conclude(&run, status(&run), &spent, resume);
         }
         let is_over = matches!(run.stage, Stage::Ended(_));
         project.journal.wait(position, watch::poll_interval(is_over))?;
@@ -123,7 +126,7 @@ fn failed(exit_code: &ExitCode, failure: Option<TurnFailure>) -> String {
     failure.map(|failure| format!(": {failure}")).unwrap_or_default()
 }
 
-fn conclude(run: &Run, status: Status, resume: Option<String>) -> Result<(), Failure> {
+fn conclude(run: &Run, status: Status, spent: &str, resume: Option<String>) -> Result<(), Failure> {
     let Run { id, done, .. } = run;
     let reason = match &run.stage {
         Stage::Ended(Ending::Complete { reason } | Ending::Stop { reason }) => reason.as_str(),
@@ -131,7 +134,7 @@ fn conclude(run: &Run, status: Status, resume: Option<String>) -> Result<(), Fai
     };
     if status == Status::Completed {
         let iterations = terminal::counted(*done, "iteration");
-        return print(&format!("run {id}: completed ({reason}) after {iterations}"));
+        return print(&format!("run {id}: completed ({reason}) after {iterations}{spent}"));
     }
     let why = run.failure().map_or_else(|| reason.to_owned(), ToString::to_string);
     let hint = resume.map(|command| format!("resume it with `{command}`"));

@@ -7,6 +7,8 @@ const TIME: u16 = 6;
 /// The maximum width of a name and of a badge.
 const NAME: u16 = 24;
 const BADGE: u16 = 12;
+/// The maximum width of a cost: `~$1234.50`.
+const COST: u16 = 9;
 /// The minimum width of an item and of a last line.
 const ITEM: u16 = 6;
 const LINE: u16 = 12;
@@ -21,12 +23,14 @@ pub(super) struct Column {
 pub(super) struct Widest {
     pub(super) name: usize,
     pub(super) badge: usize,
+    /// 0 where no cost is known.
+    pub(super) cost: usize,
     pub(super) item: usize,
 }
 
-/// Divides a line into name, badge, time, item and last line. In a narrow window the last line is omitted first, then
-/// the item, then the time; the badge is always visible as a whole.
-pub(super) fn fit(x: u16, width: u16, widest: Widest) -> [Option<Column>; 5] {
+/// Divides a line into name, badge, time, cost, item and last line. In a narrow window the last line is omitted first,
+/// then the cost, the item and the time; the badge is always visible as a whole.
+pub(super) fn fit(x: u16, width: u16, widest: Widest) -> [Option<Column>; 6] {
     let narrow = |width: usize, most: u16| u16::try_from(width).unwrap_or(most).min(most);
     let badge = narrow(widest.badge, BADGE);
     let mut rest = Rest { x, width };
@@ -34,13 +38,17 @@ pub(super) fn fit(x: u16, width: u16, widest: Widest) -> [Option<Column>; 5] {
     let name = rest.column(name);
     let badge = rest.column(badge);
     let time = (rest.width >= TIME).then(|| rest.column(TIME));
+    let cost = narrow(widest.cost, COST);
+    let after_cost = if widest.item > 0 { GAP + ITEM } else { 0 };
+    let fits = cost > 0 && rest.width >= cost + after_cost;
+    let cost = fits.then(|| rest.column(cost));
     let line_too = rest.width >= ITEM + GAP + LINE + LINE;
     // A last line is more useful than the end of a long title.
     let share = if line_too { (rest.width * 2 / 5).max(LINE) } else { rest.width };
     let item = narrow(widest.item, share).max(ITEM.min(rest.width));
     let item = (rest.width >= ITEM && widest.item > 0).then(|| rest.column(item));
     let line = (rest.width >= LINE).then(|| rest.column(rest.width));
-    [Some(name), Some(badge), time, item, line]
+    [Some(name), Some(badge), time, cost, item, line]
 }
 
 /// The rest of a line.
@@ -63,11 +71,11 @@ impl Rest {
 mod tests {
     use super::*;
 
-    /// The columns as a ruler: a letter forevery cell.
-    fn ruler(width: u16) -> String {
-        let widest = Widest { name: 6, badge: 7, item: 30 };
+    /// The columns as a ruler: a letter for every cell.
+    fn ruler(width: u16, cost: usize) -> String {
+        let widest = Widest { name: 6, badge: 7, cost, item: 30 };
         let mut cells = vec!['.'; width.into()];
-        for (column, letter) in fit(0, width, widest).into_iter().zip("nbtil".chars()) {
+        for (column, letter) in fit(0, width, widest).into_iter().zip("nbtcil".chars()) {
             let Some(Column { x, width }) = column else { continue };
             cells[usize::from(x)..usize::from(x + width)].fill(letter);
         }
@@ -76,7 +84,7 @@ mod tests {
 
     #[test]
     fn the_narrower_the_fewer() {
-        let rulers = [90, 60, 50, 40, 30, 24, 18, 12].map(ruler).join("\n");
+        let rulers = [90, 60, 50, 40, 30, 24, 18, 12].map(|width| ruler(width, 0)).join("\n");
         insta::assert_snapshot!(rulers, @r"
     nnnnnn..bbbbbbb..tttttt..iiiiiiiiiiiiiiiiiiiiiiiiii..lllllllllllllllllllllllllllllllllllll
     nnnnnn..bbbbbbb..tttttt..iiiiiiiiiiiiii..lllllllllllllllllll
@@ -86,6 +94,14 @@ mod tests {
     nnnnnn..bbbbbbb..tttttt.
     nnnnnn..bbbbbbb...
     nnn..bbbbbbb
+    ");
+        let rulers = [90, 60, 40, 38, 30].map(|width| ruler(width, 5)).join("\n");
+        insta::assert_snapshot!(rulers, @r"
+    nnnnnn..bbbbbbb..tttttt..ccccc..iiiiiiiiiiiiiiiiiiiiiii..lllllllllllllllllllllllllllllllll
+    nnnnnn..bbbbbbb..tttttt..ccccc..iiiiiiiiiiiiiiiiiiiiiiiiiiii
+    nnnnnn..bbbbbbb..tttttt..ccccc..iiiiiiii
+    nnnnnn..bbbbbbb..tttttt..ccccc..iiiiii
+    nnnnnn..bbbbbbb..tttttt.......
     ");
     }
 }

@@ -9,7 +9,7 @@ use super::{Output, Picture, put};
 use crate::tui::text::wrap;
 
 /// The minimum height of an output below the rows.
-const MIN_HEIGHT: u16 = 5;
+pub(super) const MIN_HEIGHT: u16 = 5;
 
 /// Draws the end of the output of the selected row, if the area is high enough.
 pub(super) fn peek(picture: &Picture<'_>, picked: usize, area: Rect, buffer: &mut Buffer) {
@@ -29,7 +29,7 @@ pub(super) fn draw(
     area: Rect,
     buffer: &mut Buffer,
 ) -> (usize, usize) {
-    let Some(row) = picture.board.rows.get(picked) else { return (0, 0) };
+    let Some(row) = picture.board.shown().nth(picked) else { return (0, 0) };
     let output = picture.output;
     let path = output.map_or("", |output| output.path);
     let heading = format!("{}  {}  {}  {path}", row.name, row.badge(), row.item);

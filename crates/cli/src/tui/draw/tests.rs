@@ -1,5 +1,7 @@
 use autoloop_core::record::Glance;
+use autoloop_core::view::View as _;
 use autoloop_core::views::board::Board;
+use autoloop_core::views::usage::Usages;
 use autoloop_testkit::shorthand;
 use insta::assert_snapshot;
 use ratatui::Terminal;
@@ -23,6 +25,7 @@ struct Window {
     lines: Vec<&'static str>,
     left: Option<u64>,
     output: Option<String>,
+    usages: Usages,
     view: View,
 }
 
@@ -30,7 +33,8 @@ impl Window {
     fn of(board: Board) -> Window {
         let view = View::new(Role::Watcher);
         let status = Status::Running;
-        Window { board, status, lines: vec![], left: None, output: None, view }
+        let (lines, usages) = (vec![], Usages::default());
+        Window { board, status, lines, left: None, output: None, usages, view }
     }
 
     fn buffer(&self, (width, height): (u16, u16)) -> Buffer {
@@ -40,6 +44,8 @@ impl Window {
             status: self.status,
             progress: self.board.progress_in_words(self.left),
             moment: "2026-01-02T03:10:00.000Z".parse().unwrap(),
+            usage: self.usages.total(Some(&self.board.id)).known(),
+            usage_of: &|row| self.board.usage_of(row, &self.usages),
             last_lines: &last_lines,
             output: self.output.as_ref().map(|text| Output {
                 text,
@@ -228,6 +234,128 @@ fn a_loop_in_windows_of_three_sizes() {
     ");
 }
 
+const USAGE: &str = "role=builder; input_tokens=1000; output_tokens=200";
+
+/// A loop in its fourth iteration, whose agents report what they use.
+fn a_long_loop(last: &str) -> Window {
+    let story = format!(
+        "
+        otter loop.start max_iterations=9; objective=write a parser
+        otter#1 iteration.start suggested_roles=planner
+        otter#1 tasks.ready said three of them
+        otter#1 backend.usage {USAGE}; total_tokens=41234; cost_usd=0.38
+        otter#1 iteration.finish exit_code=0
+        otter#2 iteration.start suggested_roles=builder
+        otter#2 backend.usage {USAGE}; total_tokens=1200000; cost_usd=12.5; estimated=true
+        otter#2 iteration.finish exit_code=0
+        otter#3 iteration.start suggested_roles=builder
+        otter#3 iteration.finish exit_code=7
+        otter#4 iteration.start suggested_roles=builder
+        {last}
+        "
+    );
+    let mut usages = Usages::default();
+    for line in shorthand::lines(&story) {
+        usages.apply(&Glance::read(line.as_bytes()).unwrap());
+    }
+    let text = (1..30).map(|number| format!("Bash step {number}\n")).collect();
+    let lines = vec![
+        "Bash step 29",
+        "the agent failed (exit code 7)",
+        "no event",
+        "tasks.ready  three of them",
+    ];
+    Window { lines, output: Some(text), usages, ..Window::of(board("otter", &story)) }
+}
+
+#[test]
+fn earlier_iterations_and_their_cost_in_windows_of_three_sizes() {
+    let mut window = a_long_loop("");
+    assert_snapshot!(window.shown(USUAL), @r"
+    |loop otter  running  write a parser                         1.2M tokens, ~$12.88|
+    |iteration 4/9                                                                   |
+    |  WHO          PHASE    TIME    COST     WHAT     LAST LINE                     |
+    |> loop         RUN 4/9  9m50s   ~$12.88  builder  Bash step 29                  |
+    |  iteration 3  FAILED   1s               builder  the agent failed (exit code 7)|
+    |  iteration 2  DONE     2s      ~$12.50  builder  no event                      |
+    |  iteration 1  DONE     3s      $0.38    planner  tasks.ready  three of them    |
+    (1 empty)
+    |loop  RUN 4/9  builder  .autoloop/runs/otter/iteration-2.out                    |
+    |Bash step 16                                                                    |
+    |Bash step 17                                                                    |
+    |Bash step 18                                                                    |
+    |Bash step 19                                                                    |
+    |Bash step 20                                                                    |
+    |Bash step 21                                                                    |
+    |Bash step 22                                                                    |
+    |Bash step 23                                                                    |
+    |Bash step 24                                                                    |
+    |Bash step 25                                                                    |
+    |Bash step 26                                                                    |
+    |Bash step 27                                                                    |
+    |Bash step 28                                                                    |
+    |Bash step 29                                                                    |
+    |q quit  j/k select  Enter output  ? keys                                        |
+    ");
+    assert_snapshot!(window.shown((40, 10)), @r"
+    |loop otter  running  write a pa  ~$12.88|
+    |iteration 4/9                           |
+    |  WHO          PHASE    TIME    WHAT    |
+    |> loop         RUN 4/9  9m50s   builder |
+    |  iteration 3  FAILED   1s      builder |
+    |  iteration 2  DONE     2s      builder |
+    |  iteration 1  DONE     3s      planner |
+    (2 empty)
+    |q quit  j/k select  Enter output  ? keys|
+    ");
+    assert_snapshot!(window.shown((120, 16)), @r"
+    |loop otter  running  write a parser                                                                 1.2M tokens, ~$12.88|
+    |iteration 4/9                                                                                                           |
+    |  WHO          PHASE    TIME    COST     WHAT     LAST LINE                                                             |
+    |> loop         RUN 4/9  9m50s   ~$12.88  builder  Bash step 29                                                          |
+    |  iteration 3  FAILED   1s               builder  the agent failed (exit code 7)                                        |
+    |  iteration 2  DONE     2s      ~$12.50  builder  no event                                                              |
+    |  iteration 1  DONE     3s      $0.38    planner  tasks.ready  three of them                                            |
+    (1 empty)
+    |loop  RUN 4/9  builder  .autoloop/runs/otter/iteration-2.out                                                            |
+    |Bash step 24                                                                                                            |
+    |Bash step 25                                                                                                            |
+    |Bash step 26                                                                                                            |
+    |Bash step 27                                                                                                            |
+    |Bash step 28                                                                                                            |
+    |Bash step 29                                                                                                            |
+    |q quit  j/k select  Enter output  ? keys                                                                                |
+    ");
+    // A row that does not fit is scrolled to.
+    window.view.picked = 3;
+    assert_snapshot!(window.shown((60, 7)), @r"
+    |loop otter  running  write a parser     1.2M tokens, ~$12.88|
+    |iteration 4/9                                               |
+    |  WHO          PHASE    TIME    COST     WHAT               |
+    |  iteration 3  FAILED   1s               builder            |
+    |  iteration 2  DONE     2s      ~$12.50  builder            |
+    |> iteration 1  DONE     3s      $0.38    planner            |
+    |q quit  j/k select  Enter output  ? keys  2-4 of 4          |
+    ");
+}
+
+#[test]
+fn a_run_that_waits_shows_the_time_left() {
+    let parked = "otter#4 backend.parked client=claude; class=rate_limit; detail=slow down; until=2026-01-02T03:12:30.000Z";
+    let lines = vec!["claude is unavailable (rate_limit): slow down"];
+    let window = Window { lines, output: None, ..a_long_loop(parked) };
+    assert_snapshot!(window.shown((80, 8)), @r"
+    |loop otter  parked, 2m30s left  write a parser              1.2M tokens, ~$12.88|
+    |iteration 4/9                                                                   |
+    |  WHO          PHASE   TIME    COST     WHAT     LAST LINE                      |
+    |> loop         PARKED  2m30s   ~$12.88  builder  claude is unavailable (rate_li…|
+    |  iteration 3  FAILED  1s               builder                                 |
+    |  iteration 2  DONE    2s      ~$12.50  builder                                 |
+    |  iteration 1  DONE    3s      $0.38    planner                                 |
+    |q quit  j/k select  Enter output  ? keys                                        |
+    ");
+}
+
 #[test]
 fn a_wave_in_windows_of_three_sizes() {
     let board = board(
@@ -246,31 +374,34 @@ fn a_wave_in_windows_of_three_sizes() {
     assert_snapshot!(window.shown(USUAL), @r"
     |loop otter  running  write a parser                                             |
     |iteration 1/9                                                                   |
-    |  WHO         PHASE    TIME    WHAT               LAST LINE                     |
-    |> loop        WAVE     9m57s   planner                                          |
-    |    branch-1  RUN 1/1  9m54s   look at the lexer  grep -rn token src            |
-    |    branch-2  WAIT             look at the tests                                |
-    (17 empty)
+    |  WHO          PHASE    TIME    WHAT               LAST LINE                    |
+    |> loop         WAVE     9m57s   planner                                         |
+    |    branch-1   RUN 1/1  9m54s   look at the lexer  grep -rn token src           |
+    |    branch-2   WAIT             look at the tests                               |
+    |  iteration 1  DONE     1s      planner                                         |
+    (16 empty)
     |q quit  j/k select  Enter output  ? keys                                        |
     ");
     assert_snapshot!(window.shown(SMALL), @r"
     |loop otter  running  write a parser     |
     |iteration 1/9                           |
-    |  WHO         PHASE    TIME    WHAT     |
-    |> loop        WAVE     9m57s   planner  |
-    |    branch-1  RUN 1/1  9m54s   look at …|
-    |    branch-2  WAIT             look at …|
-    (5 empty)
+    |  WHO          PHASE    TIME    WHAT    |
+    |> loop         WAVE     9m57s   planner |
+    |    branch-1   RUN 1/1  9m54s   look at…|
+    |    branch-2   WAIT             look at…|
+    |  iteration 1  DONE     1s      planner |
+    (4 empty)
     |q quit  j/k select  Enter output  ? keys|
     ");
     assert_snapshot!(window.shown(LARGE), @r"
     |loop otter  running  write a parser                                                                                                                                                                     |
     |iteration 1/9                                                                                                                                                                                           |
-    |  WHO         PHASE    TIME    WHAT               LAST LINE                                                                                                                                             |
-    |> loop        WAVE     9m57s   planner                                                                                                                                                                  |
-    |    branch-1  RUN 1/1  9m54s   look at the lexer  grep -rn token src                                                                                                                                    |
-    |    branch-2  WAIT             look at the tests                                                                                                                                                        |
-    (43 empty)
+    |  WHO          PHASE    TIME    WHAT               LAST LINE                                                                                                                                            |
+    |> loop         WAVE     9m57s   planner                                                                                                                                                                 |
+    |    branch-1   RUN 1/1  9m54s   look at the lexer  grep -rn token src                                                                                                                                   |
+    |    branch-2   WAIT             look at the tests                                                                                                                                                       |
+    |  iteration 1  DONE     1s      planner                                                                                                                                                                 |
+    (42 empty)
     |q quit  j/k select  Enter output  ? keys                                                                                                                                                                |
     ");
 }
@@ -291,25 +422,28 @@ fn an_old_run_in_windows_of_three_sizes() {
     assert_snapshot!(window.shown(USUAL), @r"
     |loop otter  failed: backend_failed  write a parser                              |
     |iteration 1/1                                                                   |
-    |  WHO   PHASE   TIME    WHAT     LAST LINE                                      |
-    |> loop  FAILED  3s      builder  the agent failed (exit code 7)                 |
-    (19 empty)
+    |  WHO          PHASE   TIME    WHAT     LAST LINE                               |
+    |> loop         FAILED  3s      builder  the agent failed (exit code 7)          |
+    |  iteration 1  FAILED  1s      builder                                          |
+    (18 empty)
     |q quit  j/k select  Enter output  ? keys                                        |
     ");
     assert_snapshot!(window.shown(SMALL), @r"
     |loop otter  failed: backend_failed  writ|
     |iteration 1/1                           |
-    |  WHO   PHASE   TIME    WHAT            |
-    |> loop  FAILED  3s      builder         |
-    (7 empty)
+    |  WHO          PHASE   TIME    WHAT     |
+    |> loop         FAILED  3s      builder  |
+    |  iteration 1  FAILED  1s      builder  |
+    (6 empty)
     |q quit  j/k select  Enter output  ? keys|
     ");
     assert_snapshot!(window.shown(LARGE), @r"
     |loop otter  failed: backend_failed  write a parser                                                                                                                                                      |
     |iteration 1/1                                                                                                                                                                                           |
-    |  WHO   PHASE   TIME    WHAT     LAST LINE                                                                                                                                                              |
-    |> loop  FAILED  3s      builder  the agent failed (exit code 7)                                                                                                                                         |
-    (45 empty)
+    |  WHO          PHASE   TIME    WHAT     LAST LINE                                                                                                                                                       |
+    |> loop         FAILED  3s      builder  the agent failed (exit code 7)                                                                                                                                  |
+    |  iteration 1  FAILED  1s      builder                                                                                                                                                                  |
+    (44 empty)
     |q quit  j/k select  Enter output  ? keys                                                                                                                                                                |
     ");
 }
@@ -420,6 +554,8 @@ fn colours_are_used_only_when_they_are_wanted() {
             status: Status::Running,
             progress: String::new(),
             moment: "2026-01-02T03:10:00.000Z".parse().unwrap(),
+            usage: None,
+            usage_of: &|_| None,
             last_lines: &[],
             output: None,
         };

@@ -1,11 +1,11 @@
 //! Applies records to a board.
 
-use super::{Board, End, Kind, Outcome, Phase, ROWS, Row, in_line};
+use super::{Board, End, Kind, Outcome, Parked, Part, Phase, ROWS, Row, in_line};
 use crate::coordinator::Status;
 use crate::layout::{branch_path, run_path, slot_path};
 use crate::record::{
-    self, ChainOutcome, ChainStart, Event, Glance, LoopStart, LoopStop, SlotFinish, SlotOutcome,
-    SlotRunFinish, SlotRunStart, WaveStart,
+    self, BackendParked, BackendResumed, ChainOutcome, ChainStart, Event, Glance, LoopStart,
+    LoopStop, SlotFinish, SlotOutcome, SlotRunFinish, SlotRunStart, WaveStart,
 };
 use crate::run_id::RunId;
 use crate::wave::objectives;
@@ -32,8 +32,7 @@ impl Board {
             "slot" | "slots" if is_own => self.apply_to_slots(record),
             "chain" if is_own => self.apply_to_chain(record),
             "wave" => self.apply_to_wave(&run, record),
-            // `iteration.finish` tells how the agent ended, and these records are long.
-            "backend" => {}
+            "backend" => self.apply_to_backend(&run, record),
             _ => self.apply_to_loop(&run, record),
         }
         true
@@ -45,6 +44,25 @@ impl Board {
         self.times.0 = record.ts().unwrap_or_default().into_owned();
     }
 
+    fn apply_to_backend(&mut self, run: &str, record: &Glance<'_>) {
+        // `iteration.finish` tells how the agent ended, and other records of a backend are long.
+        if ![BackendParked::TOPIC, BackendResumed::TOPIC].contains(&&*record.topic()) {
+            return;
+        }
+        let (slot, parked) = match record.event() {
+            Event::BackendParked(parked) => (parked.slot, Some(Parked::new(&parked))),
+            Event::BackendResumed(resumed) => (resumed.slot, None),
+            _ => return,
+        };
+        let row = match slot {
+            Some(slot) => self.rows.iter_mut().find(|row| row.part == Some(Part::Slot(slot))),
+            None => self.row_of(run),
+        };
+        if let Some(row) = row {
+            row.parked = parked;
+        }
+    }
+
     /// Applies a record of the board's own loop, or of a loop that is a part of it.
     fn apply_to_loop(&mut self, run: &str, record: &Glance<'_>) {
         let event = record.event();
@@ -54,9 +72,20 @@ impl Board {
         let is_whole = self.kind == Some(Kind::Loop) && self.id == run;
         let Some(row) = self.row_of(run) else { return };
         let iteration: u64 = record.iteration().parse().unwrap_or_default();
+        let mut finished = None;
         match event {
-            Event::LoopResume(_) | Event::ReviewFinish(_) => row.enter(Phase::Between, record),
+            Event::LoopResume(_) => row.enter(Phase::Between, record),
+            Event::ReviewFinish(finish) => {
+                let failure = finish.failure().filter(|_| !finish.exit_code.is_missing());
+                // The event before it is not its own.
+                row.note.clear();
+                let name = format!("metareview {iteration}");
+                let ended = row.finished(name, Part::Metareview, failure, record);
+                finished = Some(Row { item: String::new(), ..ended }).filter(|row| row.level == 0);
+                row.enter(Phase::Between, record);
+            }
             Event::IterationStart(start) => {
+                row.note.clear();
                 row.enter(Phase::Agent { iteration }, record);
                 row.prints_to(&format!("iteration-{iteration}.out"));
                 if is_whole {
@@ -64,9 +93,19 @@ impl Board {
                 }
             }
             Event::IterationFinish(finish) => {
-                row.enter(Phase::Between, record);
                 // A record without an exit code does not tell how the agent ended.
-                if let Some(failure) = finish.failure().filter(|_| !finish.exit_code.is_missing()) {
+                let failure = finish.failure().filter(|_| !finish.exit_code.is_missing());
+                let name = match is_whole {
+                    true => format!("iteration {iteration}"),
+                    false => format!("{} #{iteration}", row.name),
+                };
+                let mut ended = row.finished(name, Part::Loop, failure.clone(), record);
+                if ended.note.is_empty() {
+                    ended.note = "no event".to_owned();
+                }
+                finished = Some(ended).filter(|row| row.level == 0);
+                row.enter(Phase::Between, record);
+                if let Some(failure) = failure {
                     row.note = in_line(&failure.to_string());
                 }
             }
@@ -88,6 +127,9 @@ impl Board {
             self.outcome = row.outcome.clone();
             self.raise = LoopStop::of(record).and_then(|stop| stop.raise).unwrap_or_default();
             self.progress.done = self.progress.done.max(iteration);
+        }
+        if let Some(finished) = finished {
+            self.push_finished(finished);
         }
     }
 
@@ -209,6 +251,13 @@ impl Board {
                 if !start.item_id.is_empty() {
                     self.take_item(in_line(&start.item_id));
                 }
+                let before = self.rows.iter().find(|row| row.part == Some(Part::Slot(start.slot)));
+                let is_done = |row: &&Row| {
+                    row.outcome.as_ref().is_some_and(|outcome| outcome.end != End::Idle)
+                };
+                if let Some(done) = before.filter(is_done).cloned() {
+                    self.push_finished(done);
+                }
                 self.update_slot(start.slot, record, |row| {
                     row.item = in_line(&start.item_id);
                     row.title = in_line(&start.title);
@@ -300,6 +349,8 @@ impl Board {
         if let Some(row) = self.numbered("slot", slot) {
             row.limit = most_fixes;
             row.dir = dir;
+            row.iteration = record.iteration().parse().unwrap_or_default();
+            row.part = Some(Part::Slot(slot));
             update(row);
         }
     }

@@ -1,13 +1,18 @@
 //! One row of a board.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::in_line;
 use crate::agents::Stream;
 use crate::coordinator::Status;
-use crate::record::{Glance, StopReason};
+use crate::duration;
+use crate::failure::TurnFailure;
+use crate::record::{BackendParked, Glance, StopReason};
 use crate::timestamp::Timestamp;
+use crate::views::usage::Part;
 use crate::wire_enum::Word;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,6 +113,45 @@ impl Outcome {
     }
 }
 
+/// A client that a turn waits for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parked {
+    pub client: String,
+    pub class: String,
+    /// What the client reports.
+    pub detail: String,
+    /// When it is asked again, as written.
+    pub until: String,
+}
+
+impl Parked {
+    pub(super) fn new(parked: &BackendParked) -> Parked {
+        Parked {
+            client: in_line(&parked.client),
+            class: in_line(parked.class.as_str()),
+            detail: in_line(&parked.detail),
+            until: in_line(&parked.until),
+        }
+    }
+
+    /// The time until the client is asked again; `None` where it is unknown.
+    pub fn left(&self, now: Timestamp) -> Option<Duration> {
+        Some(self.until.parse::<Timestamp>().ok()?.since(now))
+    }
+
+    /// `parked, 12m30s left`
+    pub fn left_in_words(&self, now: Timestamp) -> String {
+        let left = self.left(now).map(|left| format!(", {} left", duration::print_short(left)));
+        format!("parked{}", left.unwrap_or_default())
+    }
+}
+
+impl fmt::Display for Parked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is unavailable ({}): {}", self.client, self.class, self.detail)
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
     /// The run of the row; empty before it starts.
@@ -136,10 +180,19 @@ pub struct Row {
     /// The file that its agent prints to, or printed to last, relative to the state directory,
     /// unless the agent prints a stream.
     pub output: Option<String>,
+    /// What its agent waits for.
+    pub parked: Option<Parked>,
+    /// The iteration of a slot or of a finished row.
+    pub iteration: u64,
+    /// The part of the iteration that it shows; `None` for a run.
+    pub part: Option<Part>,
 }
 
 impl Row {
     pub fn badge(&self) -> String {
+        if self.parked.is_some() {
+            return "PARKED".to_owned();
+        }
         let of = |number: u64| match self.limit {
             0 => number.to_string(),
             limit => format!("{number}/{limit}"),
@@ -170,8 +223,7 @@ impl Row {
             Phase::Ended => (stamp(&self.began)?, stamp(&self.since)?),
             _ => (stamp(&self.since)?, now),
         };
-        let millis = to.millis().saturating_sub(from.millis());
-        Some(Duration::from_millis(u64::try_from(millis).unwrap_or_default()))
+        Some(to.since(from))
     }
 
     /// The files that its agent may print to, or may have printed to last, the plain output first:
@@ -192,6 +244,7 @@ impl Row {
 
     pub(super) fn enter(&mut self, phase: Phase, record: &Glance<'_>) {
         self.phase = phase;
+        self.parked = None;
         self.since = record.ts().unwrap_or_default().into_owned();
         if self.began.is_empty() {
             self.began.clone_from(&self.since);
@@ -206,6 +259,28 @@ impl Row {
             self.enter(Phase::Ended, record);
         }
         self.outcome = Some(outcome);
+    }
+
+    /// The row of a turn that ends with this record. The time of the turn is that of the row's phase.
+    pub(super) fn finished(
+        &self,
+        name: String,
+        part: Part,
+        failure: Option<TurnFailure>,
+        record: &Glance<'_>,
+    ) -> Row {
+        let (word, end) = match failure {
+            Some(_) => ("failed", End::Failed),
+            None => ("done", End::Done),
+        };
+        let note = failure.map_or_else(|| self.note.clone(), |why| in_line(&why.to_string()));
+        let iteration = record.iteration().parse().unwrap_or_default();
+        let began = self.since.clone();
+        let title = String::new();
+        let part = Some(part);
+        let mut row = Row { name, title, began, note, iteration, part, ..self.clone() };
+        row.end(Outcome { word: word.to_owned(), end }, record);
+        row
     }
 
     /// `file` is in the row's directory.

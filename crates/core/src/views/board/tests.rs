@@ -13,24 +13,39 @@ fn boards(story: &str) -> Boards {
     boards
 }
 
+fn in_outcome(outcome: &Option<Outcome>) -> String {
+    match outcome {
+        Some(Outcome { word, end: End::Done }) => format!(" +{word}"),
+        Some(Outcome { word, .. }) => format!(" -{word}"),
+        None => String::new(),
+    }
+}
+
 /// A board as text, half a minute after the last record.
 fn shown(board: &Board) -> String {
     let now = board.times.1.parse::<Timestamp>().unwrap();
     let now = Timestamp::from_millis(now.millis() + 30_000);
-    let outcome = |outcome: &Option<Outcome>| match outcome {
-        Some(Outcome { word, end: End::Done }) => format!(" +{word}"),
-        Some(Outcome { word, .. }) => format!(" -{word}"),
-        None => String::new(),
-    };
-    let mut text = format!(
+    let text = format!(
         "{} {}: {} | {}{}\n",
         board.word(),
         board.id,
         board.title,
         board.progress_in_words(None),
-        outcome(&board.outcome)
+        in_outcome(&board.outcome)
     );
-    for row in &board.rows {
+    text + &rows(board.rows.iter(), now)
+}
+
+/// The finished rows of the latest board.
+fn finished(story: &str) -> String {
+    let boards = boards(story);
+    let board = boards.iter().last().unwrap();
+    rows(board.finished.iter().rev(), board.times.1.parse().unwrap())
+}
+
+fn rows<'r>(rows: impl Iterator<Item = &'r Row>, now: Timestamp) -> String {
+    let mut text = String::new();
+    for row in rows {
         let indent = "  ".repeat(usize::try_from(row.level).unwrap() + 1);
         text += &format!(
             "{indent}{} | {} | {} | {} | {} | {}{}\n",
@@ -40,7 +55,7 @@ fn shown(board: &Board) -> String {
             row.elapsed(now).map_or("-".to_owned(), |time| format!("{}s", time.as_secs())),
             row.note,
             row.output.as_deref().unwrap_or("-"),
-            outcome(&row.outcome)
+            in_outcome(&row.outcome)
         );
     }
     text
@@ -70,8 +85,90 @@ fn a_loop_is_one_row() {
     ";
     insta::assert_snapshot!(shown_all(&format!("{LOOP}{on}")), @r"
     loop otter: write a parser | iteration 2/9
-      loop | RUN 2/9 | builder | 30s | tasks.ready two tasks | runs/otter/iteration-2.out
+      loop | RUN 2/9 | builder | 30s |  | runs/otter/iteration-2.out
     ");
+}
+
+#[test]
+fn finished_iterations_and_items_are_kept() {
+    let on = "
+        otter#2 review.finish exit_code=0
+        otter#2 iteration.start suggested_roles=builder
+        otter#2 iteration.finish exit_code=0
+        otter#3 iteration.start suggested_roles=builder
+        otter#3 iteration.finish exit_code=7
+    ";
+    insta::assert_snapshot!(finished(&format!("{LOOP}{on}")), @r"
+      iteration 3 | FAILED | builder | 1s | the agent failed (exit code 7) | runs/otter/iteration-3.out -failed
+      iteration 2 | DONE | builder | 1s | no event | runs/otter/iteration-2.out +done
+      metareview 2 | DONE |  | 1s |  | runs/otter/metareview-2.out +done
+      iteration 1 | DONE | planner | 2s | tasks.ready two tasks | runs/otter/iteration-1.out +done
+    ");
+    let slots = "
+        crow slot.run.start parallel_agents=2; max_fix_attempts=5; source=builtin
+        crow#1 slot.start slot=1; item_id=t-1; title=one
+        crow#1 slot.start slot=2; item_id=
+        crow#1 slot.finish slot=2; item_id=; outcome=no_item
+        crow#1 slot.phase slot=1; item_id=t-1; phase=implement; attempt=0
+        crow#1 slot.finish slot=1; item_id=t-1; outcome=failed; reason=why
+        crow#2 slot.start slot=1; item_id=t-2; title=two
+        crow#2 slot.start slot=2; item_id=t-3; title=three
+    ";
+    insta::assert_snapshot!(finished(slots), @"  slot 1 | FAILED | t-1 one | 4s | why | slots/crow/1-1/implement.out -failed");
+    let mut many = String::from("otter loop.start max_iterations=9");
+    for number in 1..=FINISHED + 5 {
+        many += &format!("\notter#{number} iteration.start x=\notter#{number} iteration.finish x=");
+    }
+    let boards = boards(&many);
+    let board = boards.iter().next().unwrap();
+    assert_eq!((board.finished.len(), board.finished_count), (FINISHED, FINISHED as u64 + 5));
+    assert_eq!(board.shown().nth(1).unwrap().name, format!("iteration {}", FINISHED + 5));
+}
+
+#[test]
+fn a_row_says_what_its_agent_waits_for() {
+    let parked = "
+        otter#2 review.finish exit_code=0
+        otter#2 iteration.start suggested_roles=builder
+        otter#2 backend.parked client=claude; class=rate_limit; detail=slow down; wait_ms=90000; until=2026-01-02T03:02:00.000Z
+    ";
+    let story = format!("{LOOP}{parked}");
+    let all = boards(&story);
+    let row = &all.iter().next().unwrap().rows[0];
+    let parked = row.parked.as_ref().unwrap();
+    assert_eq!(row.badge(), "PARKED");
+    assert_eq!(parked.to_string(), "claude is unavailable (rate_limit): slow down");
+    let at = |second| format!("2026-01-02T03:01:{second}.000Z").parse().unwrap();
+    assert_eq!(parked.left_in_words(at("29")), "parked, 31s left");
+    assert_eq!(parked.left_in_words(at("59")), "parked, 1s left");
+    assert_eq!(all.iter().next().unwrap().parked(), Some(parked));
+    for end in ["backend.resumed client=claude", "iteration.finish exit_code=1", "loop.stop x="] {
+        let all = boards(&format!("{story}otter#2 {end}"));
+        assert_eq!(all.iter().next().unwrap().parked(), None, "{end}");
+    }
+}
+
+#[test]
+fn slots_wait_only_while_no_agent_works() {
+    let story = "
+        crow slot.run.start parallel_agents=2; source=builtin
+        crow#1 slot.start slot=1; item_id=t-1
+        crow#1 slot.start slot=2; item_id=t-2
+        crow#1 slot.phase slot=1; phase=implement; attempt=0
+        crow#1 slot.phase slot=2; phase=implement; attempt=0
+        crow#1 backend.parked client=claude; class=overload; until=2026-01-02T03:02:00.000Z; slot=2
+    ";
+    let badges = |story: &str| {
+        let boards = boards(story);
+        let board = boards.iter().next().unwrap();
+        let badges = board.rows.iter().map(Row::badge).collect::<Vec<_>>().join(" ");
+        (badges, board.parked().is_some())
+    };
+    assert_eq!(badges(story), ("WORK PARKED".to_owned(), false));
+    let both = format!("{story}crow#1 backend.parked client=claude; slot=1");
+    assert_eq!(badges(&both), ("PARKED PARKED".to_owned(), true));
+    let resumed = format!("{both}\ncrow#1 backend.resumed client=claude; slot=2");
+    assert_eq!(badges(&resumed), ("PARKED WORK".to_owned(), false));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 use super::*;
-use crate::record::{Heading, LoopComplete, print};
+use crate::agents::Dollars;
+use crate::record::{BackendUsage, Heading, LoopComplete, print};
 use crate::timestamp::Timestamp;
 use crate::topic::Topic;
 
@@ -23,7 +24,15 @@ fn journal() -> Vec<u8> {
     print(&EventInvalid::default().record(&at("one", 1)), &mut out);
     print(&at("one", 1).agent(Topic::new("tasks.ready"), "go"), &mut out);
     print(&at("one", 1).agent(Topic::new("slice.started"), "id=s;"), &mut out);
+    let usage = |role: &str, tokens, cost| BackendUsage {
+        total_tokens: Amount(tokens),
+        cost_usd: Dollars::new(cost),
+        role: Some(role.into()),
+        ..Default::default()
+    };
+    print(&usage("planner", 41_234, 0.25).record(&at("one", 1)), &mut out);
     print(&end(0).record(&at("one", 1)), &mut out);
+    print(&usage("metareview", 1_000, 0.01).record(&at("one", 2)), &mut out);
     print(&begin("builder").record(&at("other", 1)), &mut out);
     print(&begin("builder,critic").record(&at("one", 2)), &mut out);
     print(&EventInvalid::default().record(&at("one", 2)), &mut out);
@@ -37,6 +46,14 @@ fn journal() -> Vec<u8> {
     out
 }
 
+fn usages() -> Usages {
+    let mut usages = Usages::default();
+    for line in journal().split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        usages.apply(&Glance::read(line).unwrap());
+    }
+    usages
+}
+
 fn fold(metrics: &mut Metrics, journal: &[u8]) {
     for line in journal.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         metrics.apply(&Glance::read(line).unwrap());
@@ -47,22 +64,24 @@ fn fold(metrics: &mut Metrics, journal: &[u8]) {
 fn one_row_an_iteration() {
     let mut metrics = Metrics::default();
     fold(&mut metrics, &journal());
-    insta::assert_snapshot!(metrics.render(Some("one"), Format::Csv).replace("\r\n", "\n"), @r#"
-    iteration,role,event,elapsed_s,exit_code,timed_out,outcome
-    1,planner,tasks.ready,4,0,false,continue:routed_event
-    2,"builder,critic",,4,7,false,rejected:event.invalid
-    3,critic,"odd,""one",4,0,false,complete:completion_event
+    insta::assert_snapshot!(metrics.render(Some("one"), &usages(), Format::Csv).replace("\r\n", "\n"), @r#"
+    iteration,role,event,elapsed_s,exit_code,timed_out,outcome,tokens,cost_usd,estimated
+    1,planner,tasks.ready,4,0,false,continue:routed_event,41234,0.25,false
+    2,"builder,critic",,4,7,false,rejected:event.invalid,,,
+    3,critic,"odd,""one",4,0,false,complete:completion_event,,,
     "#);
-    insta::assert_snapshot!(metrics.render(Some("one"), Format::Markdown), @r#"
-    | iteration | role | event | elapsed_s | exit_code | timed_out | outcome |
-    |---|---|---|---|---|---|---|
-    | 1 | planner | tasks.ready | 4 | 0 | false | continue:routed_event |
-    | 2 | builder,critic |  | 4 | 7 | false | rejected:event.invalid |
-    | 3 | critic | odd,"one | 4 | 0 | false | complete:completion_event |
+    insta::assert_snapshot!(metrics.render(Some("one"), &usages(), Format::Markdown), @r#"
+    | iteration | role | event | elapsed_s | exit_code | timed_out | outcome | usage |
+    |---|---|---|---|---|---|---|---|
+    | 1 | planner | tasks.ready | 4 | 0 | false | continue:routed_event | 41.2k tokens, $0.25 |
+    | 2 | builder,critic |  | 4 | 7 | false | rejected:event.invalid |  |
+    | 3 | critic | odd,"one | 4 | 0 | false | complete:completion_event |  |
 
     Summary: 3 iterations, 12 s, 1 with a failing exit, 0 timed out
+
+    Usage with metareviews and branches: 42.2k tokens, $0.26
     "#);
-    insta::assert_snapshot!(metrics.render(Some("other"), Format::Json), @r#"
+    insta::assert_snapshot!(metrics.render(Some("other"), &usages(), Format::Json), @r#"
     [
       {
         "iteration": 1,
@@ -71,28 +90,32 @@ fn one_row_an_iteration() {
         "elapsed_s": null,
         "exit_code": null,
         "timed_out": null,
-        "outcome": null
+        "outcome": null,
+        "usage": null
       }
     ]
     "#);
-    insta::assert_snapshot!(metrics.render(None, Format::Csv).replace("\r\n", "\n"), @r#"
-    run,iteration,role,event,elapsed_s,exit_code,timed_out,outcome
-    one,1,planner,tasks.ready,4,0,false,continue:routed_event
-    other,1,builder,,,,,
-    one,2,"builder,critic",,4,7,false,rejected:event.invalid
-    one,3,critic,"odd,""one",4,0,false,complete:completion_event
+    insta::assert_snapshot!(metrics.render(None, &usages(), Format::Csv).replace("\r\n", "\n"), @r#"
+    run,iteration,role,event,elapsed_s,exit_code,timed_out,outcome,tokens,cost_usd,estimated
+    one,1,planner,tasks.ready,4,0,false,continue:routed_event,41234,0.25,false
+    other,1,builder,,,,,,,,
+    one,2,"builder,critic",,4,7,false,rejected:event.invalid,,,
+    one,3,critic,"odd,""one",4,0,false,complete:completion_event,,,
     "#);
 }
 
 #[test]
 fn nothing_is_said_of_nothing() {
     let metrics = Metrics::default();
-    assert_eq!(metrics.render(Some(""), Format::Markdown), "No metrics data available.\n");
     assert_eq!(
-        metrics.render(Some(""), Format::Csv),
-        "iteration,role,event,elapsed_s,exit_code,timed_out,outcome\r\n"
+        metrics.render(Some(""), &Usages::default(), Format::Markdown),
+        "No metrics data available.\n"
     );
-    assert_eq!(metrics.render(Some(""), Format::Json), "[]\n");
+    assert_eq!(
+        metrics.render(Some(""), &Usages::default(), Format::Csv),
+        "iteration,role,event,elapsed_s,exit_code,timed_out,outcome,tokens,cost_usd,estimated\r\n"
+    );
+    assert_eq!(metrics.render(Some(""), &Usages::default(), Format::Json), "[]\n");
 }
 
 #[test]
@@ -124,6 +147,7 @@ fn damaged_bytes_are_not_loaded_or_do_no_harm() {
         let mut damaged = saved.clone();
         damaged[at] ^= 0x15;
         // The checksum of the sidecar finds it; here it only must not panic or run away.
-        let _ = Metrics::decode(&damaged).map(|metrics| metrics.render(None, Format::Markdown));
+        let _ = Metrics::decode(&damaged)
+            .map(|metrics| metrics.render(None, &Usages::default(), Format::Markdown));
     }
 }

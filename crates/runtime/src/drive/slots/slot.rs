@@ -16,7 +16,7 @@ use autoloop_core::prompt::slot::{
 };
 use autoloop_core::queue::Item;
 use autoloop_core::record::{
-    Heading, Record, SlotFinish, SlotFix, SlotImplement, SlotPhase, SlotReview,
+    BackendUsage, Heading, Record, SlotFinish, SlotFix, SlotImplement, SlotPhase, SlotReview,
 };
 use autoloop_core::slot::{
     Changes, Outcome, Phase, Slot, SlotStep, Slots, Verdict, picked, slot_step,
@@ -251,12 +251,7 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
         let reviewed =
             review.run(confined, Some(&tree), have_slots_worked, |waiting| self.parked(waiting))?;
         let Reviewed { ended, changes: changed, held_by } = reviewed;
-        let finished = ended.finished;
-        self.check_agent(&finished, &order)?;
-        notes(&finished).iter().for_each(|note| run.site.note(note));
-        if self.was_ended(&finished) {
-            return Ok(());
-        }
+        let Some(finished) = self.checked(ended.finished, &order)? else { return Ok(()) };
         let answer = run.rules().contract().read(evidence(&finished, backend));
         let record = SlotReview {
             slot: self.number,
@@ -537,7 +532,8 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
 
     /// Records that an agent waits for its client, or does so no longer.
     fn parked(&self, waiting: &Waiting) -> Result<(), DriveError> {
-        self.run.harness().record_quietly(self.iteration, |heading| waiting.record(heading))
+        let slot = Some(self.number);
+        self.run.harness().record_quietly(self.iteration, |heading| waiting.record(slot, heading))
     }
 
     /// Runs an implementer or a fixer to its end; `None` when there is no room for it, the run ended or the item was
@@ -549,10 +545,29 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
         let marker = self.run.loaded.plan.slots.stop_marker.as_deref();
         let launch = self.launch(slot, order, marker)?;
         let ended = launch.run(&self.run.site, &self.ends(), |waiting| self.parked(waiting))?;
-        let finished = ended.finished;
-        self.check_agent(&finished, order)?;
+        self.checked(ended.finished, order)
+    }
+
+    /// How an agent ended; `None` when the run ended or the item was lost. Fails where the agent cannot work. What
+    /// an agent used is recorded in any case, although its phase is repeated.
+    fn checked(
+        &self,
+        finished: Finished,
+        order: &Order<'_>,
+    ) -> Result<Option<Finished>, DriveError> {
+        let agent = self.check_agent(&finished, order);
+        let is_repeated = agent.is_err() || self.was_ended(&finished);
+        if is_repeated && let Some(usage) = self.usage(&finished, order) {
+            self.run.append(self.iteration, |heading| vec![usage.record(heading)])?;
+        }
+        agent?;
         notes(&finished).iter().for_each(|note| self.run.site.note(note));
-        Ok((!self.was_ended(&finished)).then_some(finished))
+        Ok((!is_repeated).then_some(finished))
+    }
+
+    fn usage(&self, finished: &Finished, order: &Order<'_>) -> Option<BackendUsage> {
+        let usage = usage(finished, order.backend, order.phase.name())?;
+        Some(BackendUsage { slot: Some(self.number), ..usage })
     }
 
     fn launch(
@@ -629,8 +644,7 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
             check_room(&self.dir, "")?;
         }
         self.run.append(self.iteration, |heading| {
-            let usage = usage(finished, order.backend, order.phase.name());
-            let usage = usage.map(|usage| usage.record(heading));
+            let usage = self.usage(finished, order).map(|usage| usage.record(heading));
             usage.into_iter().chain(records(heading)).collect()
         })
     }
