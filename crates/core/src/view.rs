@@ -88,7 +88,7 @@ mod tests {
             fingerprint::<Usages>(),
         ];
         insta::assert_snapshot!(all.concat(), @"
-        boards 7 c65d460b00c2eb0c
+        boards 7 8c1e01df66c97a0b
         coordination 2 995f974d0e269903
         latest-run 2 c4aac5a21cc00455
         metrics 3 5c3cdee0cb785a73
