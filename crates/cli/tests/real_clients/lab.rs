@@ -110,6 +110,11 @@ impl Lab {
         command
     }
 
+    /// A file in the home directory.
+    pub(crate) fn home(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
     /// Whether another user can be taken, and can start the binary.
     pub(crate) fn has_other_users(&self) -> bool {
         let mut command = self.command(&["--version"]);

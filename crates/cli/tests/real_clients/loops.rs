@@ -8,7 +8,7 @@ use crate::lab::{EMIT, LOOK, Lab, User, by_name, seen};
 /// with substitutions.
 const WORK: &str = "{ printf '%s ' \"$AUTOLOOP_REVIEW_MODE\"; pwd -P; } >> where; \
     if [ -z \"$AUTOLOOP_REVIEW_MODE\" ]; then EMIT; exit; fi; \
-    echo 'look at the tests first' > .autoloop/context.md; echo changed >> README.md; \
+    echo out > \"$HOME/outside\"; echo 'look at the tests first' > .autoloop/context.md; echo changed >> README.md; \
     \"$AUTOLOOP_BIN\" memory add learning 'the tests are slow'; \
     \"$AUTOLOOP_BIN\" emit issue.discovered 'summary=no tests;'";
 
@@ -46,11 +46,30 @@ pub(crate) fn a_preset_completes_with_a_review(client: &'static str) {
     let of_builders: Vec<&str> = wheres.lines().filter_map(|line| line.strip_prefix(' ')).collect();
     assert_eq!(of_builders.join(" ") + " ", all_in_project);
     // The review: what it may do is done, and what its client does for itself is no violation.
+    assert_reviewed(&lab);
+    assert_eq!(sandbox.survivors(), "");
+}
+
+fn assert_reviewed(lab: &Lab) {
+    let sandbox = &lab.sandbox;
     assert_eq!(sandbox.fields("review.finish", "exit_code"), ["0"], "{}", sandbox.journal());
     assert_eq!(sandbox.read(".autoloop/context.md"), b"look at the tests first\n");
     assert_eq!(sandbox.read("README.md"), b"a project\n");
     assert_eq!(sandbox.fields("issue.discovered", "source"), ["agent"]);
+    assert!(!lab.home("outside").exists());
     let violations = sandbox.fields("review.violation", "path");
     assert!(violations.iter().all(|path| path == "README.md" || path == "where"), "{violations:?}");
-    assert_eq!(sandbox.survivors(), "");
+}
+
+/// Codex has a sandbox of its own, which is off in ours.
+#[test]
+fn codex_reviews_in_its_own_sandbox_where_there_is_no_other() {
+    let Some(lab) = Lab::new("codex", User::Ours, model) else { return };
+    let settings =
+        "event_loop.max_iterations = 2\nevent_loop.prompt = 'finish it'\nreview.sandbox = 'off'\n";
+    let topology = "[[role]]\nid = 'a'\nemits = ['built']\n[handoff]\n'loop.start' = ['a']\n";
+    lab.sandbox.write("autoloops.toml", settings).write("topology.toml", topology);
+    lab.run(&["run", ".", "-b", "codex"]);
+    assert_eq!(lab.sandbox.fields("review.start", "enforcement"), ["snapshot"]);
+    assert_reviewed(&lab);
 }

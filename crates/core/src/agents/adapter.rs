@@ -33,6 +33,8 @@ pub struct Adapter {
     pub providers: &'static [(&'static str, &'static str)],
     /// Added to its environment.
     pub env: &'static [(&'static str, &'static str)],
+    /// Its own sandbox, if it has one that works unattended.
+    pub(super) sandbox: Option<OwnSandbox>,
     /// What it writes for itself outside of the project.
     pub state: &'static [StateDir],
     /// What it writes for itself in the project.
@@ -46,6 +48,17 @@ pub(super) struct Flag {
     pub(super) add: &'static [&'static str],
     /// Flags that make it superfluous, besides its own first word.
     pub(super) unless: &'static [&'static str],
+}
+
+/// The sandbox of a client. It does not work inside of that of the harness.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct OwnSandbox {
+    /// The flags that select its mode, each with a value.
+    pub(super) flags: &'static [&'static str],
+    /// The mode in which a tool may write in the working directory.
+    pub(super) mode: &'static str,
+    /// Begins the argument that lists what else may be written.
+    pub(super) writable: &'static str,
 }
 
 /// A flag that does not work unattended.
@@ -157,6 +170,40 @@ impl Adapter {
         variables.contains(&variable) || any_api_key && variable.ends_with("_API_KEY")
     }
 
+    /// The arguments of a reviewer around which the harness has a sandbox: without that of the client.
+    pub fn without_sandbox(&self, given: &[String]) -> Vec<String> {
+        let flags = self.sandbox.as_ref().map_or(&[][..], |sandbox| sandbox.flags);
+        let mut words = given.iter();
+        let mut kept = Vec::new();
+        while let Some(word) = words.next() {
+            match word.split_once('=').map_or(word.as_str(), |(flag, _)| flag) {
+                flag if !flags.contains(&flag) => kept.push(word.clone()),
+                flag if flag == word => drop(words.next()),
+                _ => {}
+            }
+        }
+        kept
+    }
+
+    /// The arguments of a reviewer around which the harness has no sandbox: with that of the client, if it has one and
+    /// the user decided nothing about it.
+    pub fn with_sandbox(&self, given: &[String], state_dir: &str) -> Vec<String> {
+        let mut arguments = given.to_vec();
+        let is_decided = |sandbox: &OwnSandbox| {
+            let opened = self
+                .unattended
+                .iter()
+                .filter(|flag| flag.unless.iter().any(|flag| sandbox.flags.contains(flag)));
+            opened.into_iter().any(|flag| flag.is_in(given))
+        };
+        if let Some(sandbox) = self.sandbox.as_ref().filter(|sandbox| !is_decided(sandbox)) {
+            let [flag, ..] = sandbox.flags else { return arguments };
+            let writable = format!("{}[{state_dir:?}]", sandbox.writable);
+            arguments.extend([(*flag).to_owned(), sandbox.mode.to_owned(), writable]);
+        }
+        arguments
+    }
+
     /// The last argument if the prompt is on standard input.
     pub fn stdin_argument(&self) -> Option<&'static str> {
         self.stdin
@@ -266,6 +313,35 @@ mod tests {
         opencode run --auto --format json -m m -> opencode
         pi -p --mode json --model m -> pi
         ");
+    }
+
+    #[test]
+    fn exactly_one_sandbox_is_around_a_reviewer() {
+        let codex = Adapter::by_program("codex").unwrap();
+        let words = |text: &str| -> Vec<String> {
+            text.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect()
+        };
+        let line =
+            |given: Vec<String>| codex.arguments(&given, None, Stream::Codex).unwrap().join(" ");
+        for given in ["", "-s read-only", "--sandbox=workspace-write", "--yolo"] {
+            let ours = line(codex.without_sandbox(&words(given)));
+            assert!(ours.contains("--dangerously-bypass") || ours.contains("--yolo"), "{ours}");
+            assert!(!ours.contains("-s ") && !ours.contains("--sandbox="), "{ours}");
+        }
+        insta::assert_snapshot!(
+            ["", "-m m", "-s read-only", "--yolo"]
+                .map(|given| line(codex.with_sandbox(&words(given), "/p/.autoloop")))
+                .join("\n"),
+            @r#"
+        exec --skip-git-repo-check --config=allow_login_shell=false --json -s workspace-write --config=sandbox_workspace_write.writable_roots=["/p/.autoloop"]
+        exec --skip-git-repo-check --config=allow_login_shell=false --json -m m -s workspace-write --config=sandbox_workspace_write.writable_roots=["/p/.autoloop"]
+        exec --skip-git-repo-check --config=allow_login_shell=false --json -s read-only
+        exec --skip-git-repo-check --config=allow_login_shell=false --json --yolo
+        "#
+        );
+        let pi = Adapter::by_program("pi").unwrap();
+        assert_eq!(pi.with_sandbox(&words("-s x"), "/p"), words("-s x"));
+        assert_eq!(pi.without_sandbox(&words("-s x")), words("-s x"));
     }
 
     #[test]

@@ -69,6 +69,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     ],
     // By default it asks ten times, for minutes in which it prints nothing.
     env: &[("DISABLE_AUTOUPDATER", "1"), ("CLAUDE_CODE_MAX_RETRIES", "2")],
+    sandbox: None,
     state: &[
         StateDir { variable: "CLAUDE_CONFIG_DIR", below: "", usual: ".claude" },
         StateDir { variable: "CLAUDE_CONFIG_DIR", below: ".claude.json", usual: ".claude.json" },

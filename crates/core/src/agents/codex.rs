@@ -6,7 +6,7 @@
 
 use serde_json::{Value, json};
 
-use super::adapter::{Adapter, Credentials, Flag, Refused, StateDir};
+use super::adapter::{Adapter, Credentials, Flag, OwnSandbox, Refused, StateDir};
 use super::events::{Client, Conclusion, number, text};
 use super::tool_call::ToolCall;
 use super::{Outcome, Session, Stream, Usage};
@@ -39,6 +39,11 @@ pub(super) const ADAPTER: Adapter = Adapter {
     inherits: &["OPENAI_*", "CODEX_*", "AZURE_OPENAI_*"],
     providers: &[],
     env: &[],
+    sandbox: Some(OwnSandbox {
+        flags: &["-s", "--sandbox"],
+        mode: "workspace-write",
+        writable: "--config=sandbox_workspace_write.writable_roots=",
+    }),
     state: &[StateDir { variable: "CODEX_HOME", below: "", usual: ".codex" }],
     bookkeeping: &[],
     credentials: Credentials {

@@ -46,6 +46,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     providers: &[],
     // One process instead of two, of which the first ignores signals.
     env: &[("GEMINI_CLI_NO_RELAUNCH", "true"), ("GEMINI_CLI_TRUST_WORKSPACE", "true")],
+    sandbox: None,
     state: &[StateDir { variable: "GEMINI_CLI_HOME", below: ".gemini", usual: ".gemini" }],
     bookkeeping: &[],
     credentials: Credentials {

@@ -36,6 +36,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     ],
     providers: &[],
     env: &[("OPENCODE_DISABLE_AUTOUPDATE", "1")],
+    sandbox: None,
     state: &[
         StateDir { variable: "XDG_DATA_HOME", below: "opencode", usual: ".local/share/opencode" },
         StateDir { variable: "XDG_CONFIG_HOME", below: "opencode", usual: ".config/opencode" },

@@ -353,10 +353,11 @@ impl<'a> LoopDriver<'a> {
             review: CONTRACT.name(),
             prompt: &prompt,
         };
+        let backend = self.reviewer.around(&plan.backend, run.site.state_dir);
         let mut review = ReviewTurn {
             site: run.site.clone(),
             sandbox: &self.reviewer,
-            launch: run.launch(&plan.backend, &turn)?,
+            launch: run.launch(&backend, &turn)?,
             ends: run.site.interrupts.clone(),
         };
         let confined = review.confine(|| run.review_subject(CONTRACT, &turn));

@@ -19,6 +19,7 @@ use autoloop_core::agents::{Adapter, StateDir};
 use autoloop_core::config::{Layer, Leftovers, Sandbox};
 use autoloop_core::env::{DOOR, TICKET};
 use autoloop_core::permissions::{AllowList, Shape};
+use autoloop_core::plan::BackendPlan;
 use autoloop_core::review::Contract;
 use autoloop_core::slot::HeldBy;
 
@@ -135,6 +136,19 @@ impl ReviewSandbox {
     /// Whether the kernel confines reviewers.
     pub(crate) fn is_of_kernel(&self) -> bool {
         matches!(self.enforcement, Some(Enforcement::Landlock { .. }))
+    }
+
+    /// The reviewer with exactly one sandbox: that of the harness, or else that of its client.
+    pub(crate) fn around(&self, reviewer: &BackendPlan, state_dir: &Path) -> BackendPlan {
+        let args = match (reviewer.kind.adapter(), self.enforcement) {
+            (Some(client), Some(Enforcement::Snapshot)) => {
+                let state_dir = state_dir.canonicalize().unwrap_or_else(|_| state_dir.to_owned());
+                client.with_sandbox(&reviewer.args, &state_dir.to_string_lossy())
+            }
+            (Some(client), Some(_)) => client.without_sandbox(&reviewer.args),
+            _ => reviewer.args.clone(),
+        };
+        BackendPlan { args, ..reviewer.clone() }
     }
 
     /// Confines the job of a reviewer, whose events the handler stores; `None` in a simulated world.
