@@ -294,6 +294,7 @@ fn each_value_tells_where_it_came_from() {
     backend.command = "pi"                           # user: /home/a/.config/autoloop/config.toml, line 1
     backend.args = []                                # default
     # backend.model is not set: the client chooses
+    backend.env = []                                 # default
     # backend.prompt_mode is not set: stdin for a known client, else arg
     # backend.output is not set: derived from the kind
     backend.timeout_ms = 1800000                     # default
@@ -309,6 +310,7 @@ fn each_value_tells_where_it_came_from() {
     # review.command is not set: as backend.command
     # review.args is not set: as backend.args
     # review.model is not set: as backend.model
+    # review.env is not set: as backend.env
     # review.prompt_mode is not set: as backend.prompt_mode
     # review.output is not set: as backend.output
     review.timeout_ms = 2                            # repo override: /r/o.toml, line 1
@@ -342,6 +344,7 @@ fn each_value_tells_where_it_came_from() {
     # slots.reviewer.command is not set: as backend.command
     # slots.reviewer.args is not set: as backend.args
     # slots.reviewer.model is not set: as backend.model
+    # slots.reviewer.env is not set: as backend.env
     # slots.reviewer.prompt_mode is not set: as backend.prompt_mode
     # slots.reviewer.output is not set: as backend.output
     # slots.reviewer.timeout_ms is not set: as backend.timeout_ms
