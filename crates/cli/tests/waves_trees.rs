@@ -184,7 +184,7 @@ fn a_conflict_is_reported_and_nothing_is_lost() {
     ```
     ");
     let prompt = sandbox.run(&["inspect", "prompt", "2"]).stdout;
-    assert!(prompt.contains("NOT merged: what is checked out changes file differently."));
+    assert!(prompt.contains("NOT merged: the checked-out commit changes file differently."));
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn changes_that_are_not_committed_survive() {
     assert_eq!(git(&sandbox, &["status", "--porcelain"]), " M file\nA  staged\n?? notes");
     assert_left(&sandbox, &["branch-1", "branch-2"]);
     let prompt = sandbox.run(&["inspect", "prompt", "2"]).stdout;
-    assert!(prompt.contains("NOT merged: the project has changes in file that are not committed."));
+    assert!(prompt.contains("NOT merged: the project has uncommitted changes in file."));
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn a_clone_in_a_tree_is_not_thrown_away() {
         "echo $B > new-$B; [ $B = 2 ] && git clone -q \"$AUTOLOOP_PROJECT_DIR\" clone; true";
     let sandbox = project("true", "ab", branch, "");
     let output = sandbox.run(&["run", ".", "-i", "2"]);
-    let stays = output.stderr.lines().find(|line| line.contains("stays")).unwrap();
+    let stays = output.stderr.lines().find(|line| line.contains("not removed")).unwrap();
     assert_snapshot!(unnamed(&sandbox, stays), @"note: a worktree was not removed: clone/ in [DIR]/.autoloop/waves/[RUN]-wave-1/branches/branch-2/tree exists nowhere else; save what you need and remove the worktree");
     assert_eq!(outcomes(&sandbox), "branch-1 merged\nbranch-2 merged");
     assert_eq!(git(&sandbox, &["ls-files", "new-*", "clone"]), "new-1\nnew-2");
@@ -249,7 +249,7 @@ fn work_of_branches_that_did_not_end_well_is_kept_and_not_merged() {
     assert_snapshot!(told.join("\n"), @"
     NOT merged: it ended with backend_failed. Its work is on the git branch autoloop/[RUN]-wave-1/branch-1 (up to [COMMIT]).
     NOT merged: it ended with backend_timeout. Its work is on the git branch autoloop/[RUN]-wave-1/branch-2 (up to [COMMIT]).
-    NOT merged: work beside its branch (kept on autoloop/[RUN]-wave-1/branch-3-beside) was left unfinished in its tree. Its work is on the git branch autoloop/[RUN]-wave-1/branch-3 (up to [COMMIT]).
+    NOT merged: work beside its branch (kept on autoloop/[RUN]-wave-1/branch-3-beside) was left unfinished in its worktree. Its work is on the git branch autoloop/[RUN]-wave-1/branch-3 (up to [COMMIT]).
     ");
     assert_eq!(sandbox.survivors(), "");
 }

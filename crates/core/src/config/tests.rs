@@ -344,6 +344,7 @@ fn each_value_tells_where_it_came_from() {
     # slots.reviewer.command is not set: as backend.command
     # slots.reviewer.args is not set: as backend.args
     # slots.reviewer.model is not set: as backend.model
+    # slots.reviewer.env is not set: as backend.env
     # slots.reviewer.prompt_mode is not set: as backend.prompt_mode
     # slots.reviewer.output is not set: as backend.output
     # slots.reviewer.timeout_ms is not set: as backend.timeout_ms
