@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 seconds=${SECONDS_EACH:-60}
 targets=("$@")
 if [ ${#targets[@]} -eq 0 ]; then
-    targets=(line payload sidecar_view stream verdict)
+    targets=(line message message_body packet payload sidecar_view stream verdict)
 fi
 
 if ! cargo +nightly --version >/dev/null 2>&1; then

@@ -8,6 +8,7 @@ mod body;
 mod envelope;
 mod fields;
 mod gate;
+mod header;
 mod packet;
 mod problem;
 mod thread;
@@ -21,6 +22,7 @@ pub use body::{
 pub use envelope::{AgentName, BadAgentName, Envelope, Telemetry, Type};
 pub use fields::print_moment;
 pub use gate::{Reason, deferred, gate};
+pub use header::{Header, USUAL_HEAD};
 pub use packet::{Finding, Outcome, Packet, Validation};
 pub use problem::{Place, Problem, Problems};
 pub use thread::{Filed, Folder, History, Note, Notes, verify};

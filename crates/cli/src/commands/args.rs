@@ -45,7 +45,6 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Memory(memory::Args),
     Tasks(tasks::Args),
-    #[command(subcommand)]
     Mail(mail::Args),
     #[command(subcommand)]
     Review(review::Args),

@@ -1,11 +1,11 @@
 //! `autoloop review`: findings packets, the quality gate, and reverting changes of a metareview.
 
 mod gate;
+mod packet;
 
 use std::path::{Path, PathBuf};
 
 use autoloop_core::coordinator;
-use autoloop_core::message::Packet;
 use autoloop_core::permissions::{Earlier, read_patch};
 use autoloop_core::record::{Heading, LoopReverted};
 use autoloop_core::run::Run;
@@ -20,7 +20,6 @@ use clap::Subcommand;
 use super::inspect::Source;
 use super::inspect::excerpt::Found;
 use super::inspect::review::{Keep, LONGEST_DIFF, look_up, text_of};
-use super::mail::check;
 use super::settings::{self, Located};
 use crate::failure::{Failure, Kind};
 use crate::terminal;
@@ -40,26 +39,15 @@ pub(crate) enum Args {
         source: Source,
     },
     #[command(subcommand)]
-    Packet(PacketArgs),
+    Packet(packet::Args),
     Gate(gate::Args),
-}
-
-/// Work with findings packets.
-#[derive(Debug, Subcommand)]
-pub(crate) enum PacketArgs {
-    /// Check findings packets and print all their problems.
-    ///
-    /// Needs no project. Prints each problem with its line and column.
-    Check(check::Args),
 }
 
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     match args {
         Args::Revert { iteration, source } => revert(*iteration, source, world),
         Args::Gate(args) => gate::run(args, world),
-        Args::Packet(PacketArgs::Check(args)) => {
-            check::run(args, world, "packets", |_, bytes| Packet::read(bytes))
-        }
+        Args::Packet(args) => packet::run(args, world),
     }
 }
 
