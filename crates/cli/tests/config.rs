@@ -72,11 +72,25 @@ fn shows_every_setting() {
     exit 0
     --- stdout
     event_loop.max_iterations = 3
+    event_loop.stall_iterations = 3
     event_loop.completion_event = "task.complete"
     event_loop.completion_promise = "LOOP_COMPLETE"
     event_loop.required_events = []
     # event_loop.prompt is not set: event_loop.prompt_file is read
     # event_loop.prompt_file is not set: the command line has the objective
+
+    limits.max_cost_usd = 0
+    limits.max_tokens = 0
+    limits.max_runtime = "0s"
+    limits.iteration.max_cost_usd = 0
+    limits.iteration.max_tokens = 0
+    limits.iteration.max_runtime = "0s"
+    limits.slot.max_cost_usd = 0
+    limits.slot.max_tokens = 0
+    limits.slot.max_runtime = "0s"
+    limits.review.max_cost_usd = 0
+    limits.review.max_tokens = 0
+    limits.review.max_runtime = "0s"
 
     # backend.kind is not set: derived from the name of the command
     backend.command = "claude"

@@ -356,6 +356,11 @@ impl Ledger {
         of_step.or(of_any).or(USUAL)
     }
 
+    /// Whether a client reported anything.
+    pub fn is_reported(&self) -> bool {
+        !self.largest.is_empty()
+    }
+
     /// How long the run has been carried out.
     pub fn runtime(&self, now: Timestamp) -> Duration {
         let session = self.session.map_or(Duration::ZERO, |(began, _)| between(began, now));

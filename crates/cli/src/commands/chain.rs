@@ -47,7 +47,7 @@ pub(crate) enum Args {
         #[arg(long)]
         json: bool,
     },
-    Run(RunArgs),
+    Run(Box<RunArgs>),
 }
 
 /// Run a chain, or resume one.

@@ -49,8 +49,8 @@ struct Ended {
     /// The tree object that it left, where it had its own worktree.
     tree: Option<String>,
     output: String,
-    /// What its turns took.
-    taken: Amounts,
+    /// What its turns took; `None` where its client reports nothing.
+    taken: Option<Amounts>,
 }
 
 impl WaveDriver<'_, '_> {
@@ -146,8 +146,8 @@ impl WaveDriver<'_, '_> {
             tree,
             output: output.into(),
             detail,
-            cost_usd: Some(taken.cost),
-            tokens: Some(Amount(taken.tokens)),
+            cost_usd: taken.map(|taken| taken.cost),
+            tokens: taken.map(|taken| Amount(taken.tokens)),
         };
         let dir = self.dir(&order.start.wave_id)?.branch(&order.start.branch_id);
         self.write_page(&dir, "result.md", &result_page(&order.start, &finish))?;
@@ -326,7 +326,7 @@ impl BranchSite<'_> {
             detail: failure.map(ToString::to_string),
             stop_reason,
             tree,
-            taken: ledger.taken,
+            taken: ledger.is_reported().then_some(ledger.taken),
             elapsed: self.site.world.clock.elapsed().saturating_sub(began),
             output: output
                 .map(|output| output.shortened(LONGEST_OUTPUT).to_string())
