@@ -68,6 +68,28 @@ fn a_client_has_its_own_credentials_and_those_of_no_other() {
 }
 
 #[test]
+fn secrets_in_what_agents_print_and_emit_are_masked() {
+    let key = "sk-ant-api03-abcdefghij0123456789";
+    let agent = format!(
+        "echo \"token $MY_TOKEN.\"; printf sk-ant-api; echo '03-abcdefghij0123456789'; echo {key} >&2
+        autoloop=$AUTOLOOP_PROJECT_DIR/.autoloop/autoloops
+        \"$autoloop\" emit some.event \"found $MY_TOKEN and {key}\"; echo '{key}' > file"
+    );
+    let settings = "backend.env = 'MY_TOKEN'\nevent_loop.max_iterations = 1";
+    let sandbox = Sandbox::with_agent(BINARY, &agent, settings).env("MY_TOKEN", "hunter2-hunter2");
+    let output = sandbox.run(&["run", ".", "make it"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    assert_eq!(sandbox.fields("some.event", "payload"), ["found [masked] and sk-ant-[masked]"]);
+    let printed = r"token [masked].\u000ask-ant-[masked]\u000a";
+    assert!(sandbox.fields("backend.finish", "output")[0].starts_with(printed));
+    assert_eq!(sandbox.read("file"), format!("{key}\n").into_bytes(), "the agent's own file");
+    // No file of ours has them.
+    let mut found = std::process::Command::new("grep");
+    found.args(["-rlE", "hunter2-hunter2|abcdefghij0123456789"]).arg(sandbox.path(".autoloop"));
+    assert_eq!(String::from_utf8(found.output().unwrap().stdout).unwrap(), "");
+}
+
+#[test]
 fn a_reviewer_of_slots_can_have_other_variables() {
     let implement = "env | grep -E '^(MY|GITHUB)_TOKEN' > implementer; echo x > made";
     let review = format!("[ -z \"$MY_TOKEN\" ] && [ \"$GITHUB_TOKEN\" ] && {PASS}");

@@ -1,9 +1,15 @@
 //! Events of agents: appended, or refused with a record of the refusal.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the values of secret variables are masked in payloads"
+)]
+
 use std::sync::Arc;
 
 use autoloop_core::record::{EventInvalid, Heading};
 use autoloop_core::routing::{Admission, InvalidEvent, Refusal, admit};
+use autoloop_core::secrets::{masked, secret_values};
 use autoloop_core::text;
 use autoloop_core::topic::Topic;
 use autoloop_core::topology::Route;
@@ -44,6 +50,8 @@ impl Emitter {
     /// Appends an event that is admitted; of one that is not, appends the refusal and fails. Returns a message.
     pub fn emit(&self, event: Event) -> Result<String, Failure> {
         let Event { topic, payload, spooled } = event;
+        let variables: Vec<_> = std::env::vars_os().collect();
+        let payload = masked(&payload, secret_values(&variables)).into_owned();
         match admit(&topic, &self.caller.route.events, &self.caller.parallel) {
             Admission::Accepted | Admission::Coordination => {
                 let said = format!("emitted {topic}");

@@ -121,9 +121,9 @@ impl Layer {
             Syntax::Pairs => reader.pairs(text),
             Syntax::Assignment => reader.assignment(text),
             Syntax::Value(key) => reader.text(key, text, 0..text.len()),
-            Syntax::Backend => reader.backend(text),
+            Syntax::Backend => reader.agent(&AGENTS[0].1, text, 0..text.len()),
             Syntax::MoreArgs => {
-                if let Some(args) = reader.words(text) {
+                if let Some(args) = reader.words(text, &(0..text.len())) {
                     reader.add(Key::BackendArgs, Change::Append(args), 0..text.len());
                 }
             }
@@ -132,6 +132,7 @@ impl Layer {
         // The parser sorts keys by name; people read from top to bottom.
         reader.content.entries.sort_by_key(|entry| entry.span.start);
         if self.syntax == Syntax::Toml {
+            reader.prefer_keys();
             reader.contradictions();
         }
         reader.content.problems.sort_by_key(|problem| problem.span.start);
@@ -162,6 +163,53 @@ pub(crate) enum Change {
 /// How many unknown keys of a layer are named one by one.
 const NAMED: usize = 20;
 
+/// The settings that name an agent.
+struct AgentKeys {
+    command: Key,
+    args: Key,
+    kind: Key,
+    model: Key,
+    output: Key,
+}
+
+/// Tables and keys that may be a text which names an agent.
+const AGENTS: [(&str, AgentKeys); 3] = [
+    (
+        "backend",
+        AgentKeys {
+            command: Key::BackendCommand,
+            args: Key::BackendArgs,
+            kind: Key::BackendKind,
+            model: Key::BackendModel,
+            output: Key::BackendOutput,
+        },
+    ),
+    (
+        "review.backend",
+        AgentKeys {
+            command: Key::ReviewCommand,
+            args: Key::ReviewArgs,
+            kind: Key::ReviewKind,
+            model: Key::ReviewModel,
+            output: Key::ReviewOutput,
+        },
+    ),
+    (
+        "slots.reviewer",
+        AgentKeys {
+            command: Key::SlotsReviewerCommand,
+            args: Key::SlotsReviewerArgs,
+            kind: Key::SlotsReviewerKind,
+            model: Key::SlotsReviewerModel,
+            output: Key::SlotsReviewerOutput,
+        },
+    ),
+];
+
+fn agent_keys(name: &str) -> Option<&'static AgentKeys> {
+    AGENTS.iter().find(|(known, _)| *known == name).map(|(_, keys)| keys)
+}
+
 struct Reader<'l> {
     layer: &'l Layer,
     content: LayerContent,
@@ -190,6 +238,9 @@ impl Reader<'_> {
             }
             if let Some(key) = Key::named(&path) {
                 self.value(key, value);
+            } else if let (Some(keys), DeValue::String(text)) = (agent_keys(&path), value.get_ref())
+            {
+                self.agent(keys, text, value.span());
             } else if Key::ALL.iter().any(|key| key.is_in(&path)) {
                 match value.get_ref() {
                     DeValue::Table(entries) => self.table(&path, entries),
@@ -261,10 +312,11 @@ impl Reader<'_> {
         for pair in pairs {
             let (name, value) = (&text[pair.key.clone()], &text[pair.value.clone()]);
             let value = payload::unescape(value);
-            match Key::named(name) {
-                Some(key) => self.text(key, &value, pair.value),
-                None if is_unenforced_text(name, &value) => self.unenforced(name, pair.key),
-                None => self.unknown(name, pair.key, "key"),
+            match (Key::named(name), agent_keys(name)) {
+                (Some(key), _) => self.text(key, &value, pair.value),
+                (None, Some(keys)) => self.agent(keys, &value, pair.value),
+                _ if is_unenforced_text(name, &value) => self.unenforced(name, pair.key),
+                _ => self.unknown(name, pair.key, "key"),
             }
         }
     }
@@ -275,7 +327,10 @@ impl Reader<'_> {
         };
         match Key::named(name.trim()) {
             Some(key) => self.text(key, value, name.len() + 1..text.len()),
-            None => self.unknown(name.trim(), 0..name.len(), "key"),
+            None => match agent_keys(name.trim()) {
+                Some(keys) => self.agent(keys, value, name.len() + 1..text.len()),
+                None => self.unknown(name.trim(), 0..name.len(), "key"),
+            },
         }
     }
 
@@ -289,9 +344,10 @@ impl Reader<'_> {
         }
     }
 
-    fn backend(&mut self, text: &str) {
-        let Some(mut words) = self.words(text) else { return };
-        let span = 0..text.len();
+    /// Reads a client like `codex` or `codex:MODEL`, or a command line. What was set for another command does not
+    /// apply to it.
+    fn agent(&mut self, keys: &AgentKeys, text: &str, span: Range<usize>) {
+        let Some(mut words) = self.words(text, &span) else { return };
         let args = words.split_off(words.len().min(1));
         let command = words.concat();
         let (command, model) = match command.split_once(':') {
@@ -304,17 +360,22 @@ impl Reader<'_> {
             let label = "expected a client like 'claude' or 'codex:MODEL', or a command line";
             return self.error(span, "missing command", label);
         }
-        self.text(Key::BackendCommand, &command, span.clone());
-        self.add(Key::BackendArgs, Change::Replace(Value::List(args)), span.clone());
-        self.add(Key::BackendKind, Change::Replace(Value::Unset), span.clone());
-        self.add(Key::BackendModel, Change::Replace(model), span.clone());
-        self.add(Key::BackendOutput, Change::Replace(Value::Unset), span);
+        self.text(keys.command, &command, span.clone());
+        self.add(keys.args, Change::Replace(Value::List(args)), span.clone());
+        self.add(keys.kind, Change::Replace(Value::Unset), span.clone());
+        self.add(keys.model, Change::Replace(model), span.clone());
+        self.add(keys.output, Change::Replace(Value::Unset), span);
     }
 
-    fn words(&mut self, text: &str) -> Option<Vec<String>> {
-        shell_words::split(text)
+    /// The words of a command line at this place.
+    fn words(&mut self, text: &str, span: &Range<usize>) -> Option<Vec<String>> {
+        let split = shell_words::split(text);
+        split
             .map_err(|bad| {
-                self.error(bad.at..bad.at + 1, "invalid command line", bad.to_string());
+                // In a file the text may be quoted, so that positions in it are others.
+                let is_whole = *span == (0..text.len());
+                let span = if is_whole { bad.at..bad.at + 1 } else { span.clone() };
+                self.error(span, "invalid command line", bad.to_string());
             })
             .ok()
     }
@@ -364,6 +425,18 @@ impl Reader<'_> {
             Origin::Flag => Severity::Error,
             _ => Severity::Warning,
         }
+    }
+
+    /// A text that names an agent also resets its other settings, but not those that the same file has.
+    fn prefer_keys(&mut self) {
+        let is_reset = |entry: &Entry| match &entry.change {
+            Change::Replace(Value::List(args)) => args.is_empty(),
+            change => *change == Change::Replace(Value::Unset),
+        };
+        let entries = &mut self.content.entries;
+        let set: Vec<Key> =
+            entries.iter().filter(|entry| !is_reset(entry)).map(|entry| entry.key).collect();
+        entries.retain(|entry| !is_reset(entry) || !set.contains(&entry.key));
     }
 
     /// Warns about settings that the file contains under two of their names with different values.

@@ -425,6 +425,57 @@ mod tests {
     }
 
     #[test]
+    fn an_agent_is_named_in_one_text_like_on_the_command_line() {
+        let line = |backend: &BackendPlan| {
+            let model = backend.model.as_deref().unwrap_or("-");
+            format!("{} {} {:?} {model}", backend.kind, backend.command, backend.args)
+        };
+        let resolved = |text: &str, flags: &[Layer]| {
+            let mut layers = vec![Layer::file(Origin::Project, "autoloops.toml", text)];
+            layers.extend_from_slice(flags);
+            let reading = Settings::resolve(&layers);
+            assert_eq!(reading.problems, [], "{text}");
+            let plan = Plan::resolve(&reading.settings, &Topology::default()).unwrap();
+            let agents = [&plan.backend, &plan.review.unwrap().backend, &plan.slots.reviewer];
+            format!("{text}: {}", agents.map(line).join("; "))
+        };
+        let cases = [
+            resolved("backend = 'codex:gpt-5.5'", &[]),
+            resolved("backend = 'codex --full'", &[]),
+            resolved("backend = 'claude:opus'\nreview.backend = 'codex:m'", &[]),
+            resolved("review.backend = 'codex'\nslots.reviewer = 'gemini:m'", &[]),
+            resolved("review.backend = 'codex'\nreview.model = 'm'", &[Layer::backend("pi")]),
+            resolved("", &[Layer::set("slots.reviewer=codex:m"), Layer::set("review.backend=pi")]),
+            resolved("", &[Layer::variable("slots.reviewer=codex; backend=pi:m")]),
+            resolved(
+                "slots.reviewer.command = 'x'\nslots.reviewer.args = 'a'",
+                &[Layer::set("slots.reviewer=codex")],
+            ),
+            resolved("slots.reviewer = 'codex:m'", &[Layer::set("slots.reviewer.model=n")]),
+            resolved("backend.model = 'm'", &[Layer::backend("codex --flag")]),
+        ];
+        insta::assert_snapshot!(cases.join("\n"), @r#"
+        backend = 'codex:gpt-5.5': codex codex [] gpt-5.5; codex codex [] gpt-5.5; codex codex [] gpt-5.5
+        backend = 'codex --full': codex codex ["--full"] -; codex codex ["--full"] -; codex codex ["--full"] -
+        backend = 'claude:opus'
+        review.backend = 'codex:m': claude claude [] opus; codex codex [] m; claude claude [] opus
+        review.backend = 'codex'
+        slots.reviewer = 'gemini:m': claude claude [] -; codex codex [] -; gemini gemini [] m
+        review.backend = 'codex'
+        review.model = 'm': pi pi [] -; codex codex [] m; pi pi [] -
+        : claude claude [] -; pi pi [] -; codex codex [] m
+        : pi pi [] m; pi pi [] m; codex codex [] -
+        slots.reviewer.command = 'x'
+        slots.reviewer.args = 'a': claude claude [] -; claude claude [] -; codex codex [] -
+        slots.reviewer = 'codex:m': claude claude [] -; claude claude [] -; codex codex [] n
+        backend.model = 'm': codex codex ["--flag"] -; codex codex ["--flag"] -; codex codex ["--flag"] -
+        "#);
+        let bad =
+            Settings::resolve(&[Layer::file(Origin::Project, "a.toml", "slots.reviewer = ''")]);
+        assert_eq!(bad.problems[0].message, "missing command");
+    }
+
+    #[test]
     fn the_output_is_that_of_the_client_or_as_set() {
         for (text, stream) in [
             ("", Stream::Claude),

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use autoloop_core::agents::{Answer, Decoder, Stream};
+use autoloop_core::secrets::Masker;
 use autoloop_core::verdict::{self, Verdict};
 use memchr::memmem::Finder;
 
@@ -20,6 +21,7 @@ pub(crate) struct Capture {
     search: Option<Search>,
     decoder: Option<Decoder>,
     verdict: Option<verdict::Reader>,
+    masker: Option<Masker>,
 }
 
 impl Capture {
@@ -42,7 +44,29 @@ impl Capture {
         Capture { decoder, verdict, ..self }
     }
 
+    /// Masks these values, and what looks like a key, before anything else is done with the output.
+    pub(crate) fn masking(self, secrets: Option<&[Vec<u8>]>) -> Self {
+        Capture { masker: secrets.map(|values| Masker::new(values.to_vec())), ..self }
+    }
+
     pub(crate) fn take(&mut self, piece: &[u8]) {
+        match self.masker.take() {
+            Some(mut masker) => {
+                masker.push(piece, &mut |piece| self.store(piece));
+                self.masker = Some(masker);
+            }
+            None => self.store(piece),
+        }
+    }
+
+    /// Takes what was held back because it might have been the beginning of a secret.
+    pub(crate) fn end(&mut self) {
+        if let Some(mut masker) = self.masker.take() {
+            masker.finish(&mut |piece| self.store(piece));
+        }
+    }
+
+    fn store(&mut self, piece: &[u8]) {
         self.bytes += piece.len() as u64;
         self.spool.take(piece);
         if let Some(search) = &mut self.search {

@@ -167,7 +167,7 @@ mod tests {
             confinement in option::of(confinement()),
         ) -> Job {
             Job {
-                program, args, inherits: Inherits::default(), env, env_removed, dir, stdin, token, notes, limits, spool, stream,
+                program, args, inherits: Inherits::default(), env, env_removed, secrets: Some(vec![b"x".to_vec()]), dir, stdin, token, notes, limits, spool, stream,
                 look_for, reading, leftovers, confinement,
             }
         }

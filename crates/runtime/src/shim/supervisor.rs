@@ -84,7 +84,8 @@ impl<'a> Supervisor<'a> {
         ioctl_fionbio(control, true).map_err(|errno| about_us(errno.into()))?;
         let stdout = Capture::new(job.limits.kept, out);
         let stdout = stdout.looking_for(&job.look_for).reading(job.stream, job.reading);
-        let stderr = Capture::new(job.limits.kept, err);
+        let stdout = stdout.masking(job.secrets.as_deref());
+        let stderr = Capture::new(job.limits.kept, err).masking(job.secrets.as_deref());
         Ok(Supervisor {
             job,
             clock,
@@ -318,6 +319,8 @@ impl<'a> Supervisor<'a> {
             }
             (_, Some(exit)) => Ending::Exited(exit),
         };
+        self.stdout.capture.end();
+        self.stderr.capture.end();
         let answer = self.stdout.capture.take_answer();
         let verdict = self.stdout.capture.take_verdict();
         Finished {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use autoloop_core::agents::{Answer, Stream};
 use autoloop_core::config::Leftovers;
 use autoloop_core::env::Inherits;
+use autoloop_core::secrets::secret_values;
 use autoloop_core::text::Shortened;
 use autoloop_core::verdict::Verdict;
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,9 @@ pub struct Job {
     /// Variables set on top of that.
     pub env: Vec<(OsString, OsString)>,
     pub env_removed: Vec<OsString>,
+    /// Values that are masked in its output, with what looks like a key; `None`: nothing is masked. The spawner sets
+    /// it for agents.
+    pub secrets: Option<Vec<Vec<u8>>>,
     /// The directory to start in; `None` is the current one.
     #[serde(with = "bytes")]
     pub dir: Option<PathBuf>,
@@ -56,9 +60,12 @@ impl Job {
     /// The job with its whole environment, for a shim, which has none of it.
     pub(crate) fn with_environment(self, harness: Vec<(OsString, OsString)>) -> Job {
         let Job { inherits, env, env_removed, .. } = self;
+        let is_agent = inherits != Inherits::All;
+        let secrets = is_agent.then(|| secret_values(harness.iter().chain(&env)));
         let mut all: BTreeMap<_, _> = inherits.select(harness).into_iter().chain(env).collect();
         all.retain(|name, _| !env_removed.contains(name));
-        Job { env: all.into_iter().collect(), inherits, env_removed: Vec::new(), ..self }
+        let env = all.into_iter().collect();
+        Job { env, inherits, env_removed: Vec::new(), secrets, ..self }
     }
 }
 
