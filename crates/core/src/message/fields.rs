@@ -252,7 +252,7 @@ pub(super) fn moment(node: &Node) -> Ruled<Timestamp> {
     })
 }
 
-/// The form of [`moment`].
+/// A UTC time to the second, as in `2026-02-13T10:00:00Z`.
 pub fn print_moment(moment: Timestamp) -> String {
     let text = moment.to_string();
     format!("{}Z", text.split('.').next().unwrap_or_default())
