@@ -9,9 +9,10 @@ use autoloop_testkit::slots::{self, Agents, DRIFT, GOOD};
 const WAYS: [&str; 2] = ["cat \"$W/forged\" 1<> \"$f\"", "mv \"$W/forged\" \"$f\""];
 
 /// Prints so many bytes and, once they are in their file, overwrites the beginning of the file. The
-/// agent itself stands in for another agent that writes at the same moment.
+/// agent itself stands in for another agent that writes at the same moment. No key begins with a `z`,
+/// so that no byte is held back.
 fn forging(printed: &str, bytes: usize, (file, forged, way): (&str, &str, &str)) -> String {
-    let filler = format!("head -c {bytes} /dev/zero | tr '\\0' x");
+    let filler = format!("head -c {bytes} /dev/zero | tr '\\0' z");
     format!(
         "W=$(mktemp -d); {{ {printed}; {filler}; }} | head -c {bytes}; f=$(echo {file}); \
          until [ \"$(wc -c < \"$f\")\" -ge {bytes} ]; do :; done; \
@@ -52,7 +53,7 @@ fn an_output_on_record_is_what_the_agent_printed_and_not_what_its_file_holds() {
             assert_eq!(ends, ["max_iterations"], "{way} {bytes}: {output}");
             let recorded = sandbox.fields("iteration.finish", "output").concat();
             assert!(!recorded.contains("LOOP_COMPLETE"), "{way} {bytes}");
-            assert!(recorded.starts_with("xxx") && recorded.len() >= 100_000, "{way} {bytes}");
+            assert!(recorded.starts_with("zzz") && recorded.len() >= 100_000, "{way} {bytes}");
             let run = sandbox.fields("loop.start", "run").concat();
             let stored = fs::read_dir(sandbox.path(format!(".autoloop/runs/{run}"))).unwrap();
             let mut stored = stored.flatten().map(|entry| fs::read(entry.path()).unwrap());
