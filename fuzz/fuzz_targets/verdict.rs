@@ -9,9 +9,19 @@ use autoloop_core::format::json_line;
 use autoloop_core::verdict::{self, Printed, Reader, Verdict, Violation};
 use libfuzzer_sys::fuzz_target;
 
+const CLIENTS: [Stream; 7] = [
+    Stream::Plain,
+    Stream::Claude,
+    Stream::Codex,
+    Stream::Gemini,
+    Stream::Opencode,
+    Stream::Pi,
+    Stream::Acp,
+];
+
 fuzz_target!(|output: &[u8]| {
     let step = output.first().map_or(1, |byte| usize::from(*byte) + 1);
-    for client in [Stream::Plain, Stream::Claude, Stream::Codex, Stream::Pi] {
+    for client in CLIENTS {
         let whole = read(client, output, usize::MAX);
         assert_eq!(read(client, output, step), whole);
         let again = verdict::read(&json_line(&Printed::new(&whole)));

@@ -35,7 +35,7 @@ use pi::Pi;
 
 pub use acp::{AcpEvent, AcpTokens};
 pub use adapter::{Adapter, BadArgument, Credentials, StateDir};
-pub use breaker::{Breaker, Permit, Waits};
+pub use breaker::{Breaker, Opened, Permit, Waits};
 pub use error::{ClientError, ErrorClass};
 pub use response::{Answer, Dollars, Outcome, Session, Usage};
 pub use transcript::transcript;

@@ -150,7 +150,9 @@ impl Launch {
             signals::attributed(finished, interrupts, &*world.clock)
         };
         let finished = retry.run(turn, |waiting| {
-            site.note(&waiting.to_string());
+            if waiting.is_news() {
+                site.note(&waiting.to_string());
+            }
             report(&waiting)
         })?;
         Ok(Ended { finished, spool })

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::claude::error_class;
 use super::error::ErrorClass;
 use super::events::{Client, Conclusion, text};
+use super::response::Message;
 use super::tool_call::ToolCall;
 use super::{ClientError, Dollars, Outcome, Session, Usage};
 use crate::wire_enum::Word;
@@ -122,7 +123,7 @@ fn words(message: &str, data: &Value) -> String {
 
 #[derive(Debug, Default)]
 pub(super) struct Acp {
-    message: String,
+    message: Message,
     outcome: Option<Outcome>,
     session: Session,
     usage: Option<Usage>,
@@ -140,7 +141,7 @@ impl Client for Acp {
             AcpEvent::Session { id, model, .. } => {
                 self.session = Session { id: Some(id), model, turns: 0 };
             }
-            AcpEvent::Text { text } => self.message.push_str(&text),
+            AcpEvent::Text { text } => self.message.push(&text),
             AcpEvent::ToolCall { .. } => {
                 self.session.turns += 1;
                 self.message.clear();
@@ -171,7 +172,7 @@ impl Client for Acp {
 
     fn conclude(self) -> Conclusion {
         let Acp { message, outcome, session, usage } = self;
-        Conclusion { text: message.trim_end().to_owned(), outcome, usage, session }
+        Conclusion { text: message.into_text().trim_end().to_owned(), outcome, usage, session }
     }
 }
 

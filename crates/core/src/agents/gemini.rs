@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::adapter::{Adapter, Credentials, Flag, Refused, StateDir};
 use super::events::{Client, Conclusion, number, text};
+use super::response::Message;
 use super::tool_call::ToolCall;
 use super::{ClientError, Outcome, Session, Stream, Usage};
 
@@ -65,7 +66,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
 
 #[derive(Debug, Default)]
 pub(super) struct Gemini {
-    message: String,
+    message: Message,
     outcome: Option<Outcome>,
     session: Session,
     usage: Option<Usage>,
@@ -84,7 +85,7 @@ impl Client for Gemini {
                 if event["delta"] != true {
                     self.message.clear();
                 }
-                self.message.push_str(text(event, "content"));
+                self.message.push(text(event, "content"));
             }
             "tool_use" => {
                 self.session.turns += 1;
@@ -116,7 +117,7 @@ impl Client for Gemini {
 
     fn conclude(self) -> Conclusion {
         let Gemini { message, outcome, session, usage } = self;
-        Conclusion { text: message, outcome, usage, session }
+        Conclusion { text: message.into_text(), outcome, usage, session }
     }
 }
 
@@ -137,7 +138,8 @@ impl Gemini {
         self.session = Session::new(event, "session_id", "");
         self.session.model =
             event["stats"]["models"].as_object().and_then(|models| models.keys().next().cloned());
-        self.message = text(event, "response").to_owned();
+        self.message.clear();
+        self.message.push(text(event, "response"));
         let models = event["stats"]["models"].as_object().into_iter().flat_map(|all| all.values());
         for model in models {
             let tokens = &model["tokens"];

@@ -2,7 +2,7 @@
 
 /// How many bytes decide whether a line is wanted.
 const PREFIX: usize = 64;
-const LONGEST: usize = 4 * 1024 * 1024;
+pub(super) const LONGEST: usize = 4 * 1024 * 1024;
 
 /// Assembles lines in bounded memory.
 #[derive(Debug, Default)]

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::adapter::{Adapter, Credentials, Flag, Refused, StateDir};
 use super::events::{Client, Conclusion, number, text};
+use super::response::Message;
 use super::tool_call::ToolCall;
 use super::{ClientError, Dollars, Outcome, Session, Stream, Usage};
 
@@ -54,7 +55,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
 
 #[derive(Debug, Default)]
 pub(super) struct Opencode {
-    texts: Vec<String>,
+    message: Message,
     outcome: Option<Outcome>,
     session: Session,
     usage: Option<Usage>,
@@ -71,8 +72,10 @@ impl Client for Opencode {
         }
         let part = &event["part"];
         match kind {
-            "text" if part["synthetic"] != true => self.texts.push(text(part, "text").to_owned()),
-            "tool_use" => self.texts.clear(),
+            "text" if part["synthetic"] != true => {
+                self.message.push_line(text(part, "text"));
+            }
+            "tool_use" => self.message.clear(),
             "step_finish" => self.end_step(part),
             "error" => self.outcome = Some(Outcome::Failed(error(&event["error"]))),
             _ => {}
@@ -93,8 +96,8 @@ impl Client for Opencode {
     }
 
     fn conclude(self) -> Conclusion {
-        let Opencode { texts, outcome, session, usage } = self;
-        Conclusion { text: texts.join("\n"), outcome, usage, session }
+        let Opencode { message, outcome, session, usage } = self;
+        Conclusion { text: message.into_text(), outcome, usage, session }
     }
 }
 

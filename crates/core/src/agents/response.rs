@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::ClientError;
+use super::line_buffer::LONGEST;
 
 /// The content of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,6 +83,41 @@ impl Answer {
             (outcome, true) => format!("[{outcome}]"),
             (outcome, false) => format!("{}\n\n[{outcome}]", self.text),
         }
+    }
+}
+
+/// An answer that a client prints in many events. Like an event, it is given up where it is too long: a part of it could
+/// mean something else.
+#[derive(Debug, Default)]
+pub(super) struct Message {
+    text: String,
+    is_too_long: bool,
+}
+
+impl Message {
+    pub(super) fn push(&mut self, part: &str) {
+        self.is_too_long |= self.text.len() + part.len() > LONGEST;
+        if self.is_too_long {
+            self.text = String::new();
+        } else {
+            self.text.push_str(part);
+        }
+    }
+
+    /// Begins on a line of its own.
+    pub(super) fn push_line(&mut self, part: &str) {
+        if !self.text.is_empty() {
+            self.push("\n");
+        }
+        self.push(part);
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Message::default();
+    }
+
+    pub(super) fn into_text(self) -> String {
+        self.text
     }
 }
 

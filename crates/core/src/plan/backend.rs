@@ -287,6 +287,11 @@ impl BackendPlan {
         of_client.chain(self.env.iter().filter_map(|entry| entry.split_once('=')))
     }
 
+    /// The name that its command lines, paths and protocols have in common; turns of one client wait together.
+    pub fn client_name(&self) -> &str {
+        self.client().map_or(&self.command, |client| client.program)
+    }
+
     /// The arguments before the prompt: those that are set, and those that a known client needs.
     pub fn arguments(&self) -> Result<Vec<String>, BadArgument> {
         match self.kind.adapter() {

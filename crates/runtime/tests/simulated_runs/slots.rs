@@ -12,6 +12,8 @@ mod agent;
 mod judge;
 #[path = "slots/others.rs"]
 mod others;
+#[path = "slots/parking.rs"]
+mod parking;
 #[path = "slots/part.rs"]
 mod part;
 #[path = "slots/play.rs"]

@@ -3,7 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use autoloop_core::agents::ErrorClass;
 use autoloop_core::env::Env;
 use autoloop_core::limits::{Scope, Start};
 use autoloop_core::memory::Places;
@@ -625,7 +624,7 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
                 Err(agent_missing(&self.run.loaded, order.phase, why.message.clone()))
             }
             _ => match client_error(finished, order.backend) {
-                Some(error) if error.class != ErrorClass::Other => {
+                Some(error) if error.class.is_transient() || error.class.is_permanent() => {
                     Err(DriveError::Client { client: order.backend.command.clone(), error })
                 }
                 _ => Ok(()),
