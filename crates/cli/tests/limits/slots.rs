@@ -36,7 +36,10 @@ fn id(sandbox: &Sandbox) -> String {
 fn told(sandbox: &Sandbox, output: &Output) -> String {
     let is_told = |line: &&str| line.starts_with("autoloop:") || line.starts_with("  hint:");
     let lines: Vec<&str> = output.stderr.lines().filter(is_told).collect();
-    let text = format!("exit {:?}\n{}{}", output.code, output.stdout, lines.join("\n"));
+    let (progress, usage) = output.stdout.split_once(" passed in ").unwrap();
+    let (_, usage) = usage.split_once(": ").unwrap();
+    let end = format!("{progress} passed in [TIME]: {usage}");
+    let text = format!("exit {:?}\n{end}{}", output.code, lines.join("\n"));
     text.replace(&id(sandbox), "[RUN]")
 }
 
@@ -57,7 +60,7 @@ fn a_budget_ends_slots_between_turns_and_releases_their_items() {
     let output = run(&sandbox, &["--review", "--budget", "1.20"]);
     assert_snapshot!(told(&sandbox, &output), @r"
     exit Some(1)
-    slots [RUN]: stopped (max_cost), 0 of 1 item passed
+    slots [RUN]: stopped (max_cost), 0 of 1 item passed in [TIME]: 2.0k tokens, $1.00
     autoloop: run '[RUN]' stopped: the run took $1.00 of $1.20, and another turn may take $0.50 (limits.max_cost_usd)
       hint: items that are not done were returned to the queue; allow more with `autoloop slots --resume=[RUN] --budget 3`
     ");
@@ -84,7 +87,7 @@ fn slots_at_once_stay_within_the_budget_together() {
     // What is known of the first turns lets one at a time start, and then all that fit.
     assert_snapshot!(told(&sandbox, &output), @r"
     exit Some(1)
-    slots [RUN]: stopped (max_cost), 3 of 3 items passed
+    slots [RUN]: stopped (max_cost), 3 of 3 items passed in [TIME]: 3.0k tokens, $1.50
     autoloop: run '[RUN]' stopped: the run took $1.50 of $1.60, and another turn may take $0.50 (limits.max_cost_usd)
       hint: items that are not done were returned to the queue; allow more with `autoloop slots --resume=[RUN] --budget 4`
     ");
@@ -145,7 +148,7 @@ fn a_review_that_took_too_much_ends_the_run() {
     let output = run(&sandbox, &["--review"]);
     assert_snapshot!(told(&sandbox, &output), @r"
     exit Some(1)
-    slots [RUN]: stopped (max_tokens), 0 of 1 item passed
+    slots [RUN]: stopped (max_tokens), 0 of 1 item passed in [TIME]: 2.0k tokens, $1.00
     autoloop: run '[RUN]' stopped: a review took 1000 tokens of 500 (limits.review.max_tokens)
       hint: items that are not done were returned to the queue; allow more with `autoloop slots --resume=[RUN] --set limits.review.max_tokens=1000`
     ");
