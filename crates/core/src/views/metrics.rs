@@ -336,19 +336,23 @@ fn markdown(columns: &[&str], rows: &[Iteration<'_>], total: &Sum) -> String {
     out
 }
 
+/// As in the table, the usage has no columns where none is known: readers of the public format expect the others only.
 fn csv(columns: &[&str], rows: &[Iteration<'_>]) -> String {
     let cell = |cell: String| match cell.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", cell.replace('"', "\"\"")),
         false => cell,
     };
-    let mut out = columns.join(",") + ",tokens,cost_usd,estimated\r\n";
+    let is_known = rows.iter().any(|row| row.usage.is_some());
+    let usage_columns = if is_known { ",tokens,cost_usd,estimated" } else { "" };
+    let mut out = columns.join(",") + usage_columns + "\r\n";
     for row in rows {
         let usage = |usage: Sum| {
             let Sum { total_tokens, cost, estimated, .. } = usage;
             [total_tokens.to_string(), cost.amount().to_string(), estimated.to_string()]
         };
-        let usage = row.usage.map(usage).unwrap_or_default();
-        let cells: Vec<String> = row.cells().into_iter().chain(usage).map(cell).collect();
+        let usage = is_known.then(|| row.usage.map(usage).unwrap_or_default());
+        let cells = row.cells().into_iter().chain(usage.into_iter().flatten());
+        let cells: Vec<String> = cells.map(cell).collect();
         out.push_str(&(cells.join(",") + "\r\n"));
     }
     out

@@ -113,7 +113,7 @@ fn nothing_is_said_of_nothing() {
     );
     assert_eq!(
         metrics.render(Some(""), &Usages::default(), Format::Csv),
-        "iteration,role,event,elapsed_s,exit_code,timed_out,outcome,tokens,cost_usd,estimated\r\n"
+        "iteration,role,event,elapsed_s,exit_code,timed_out,outcome\r\n"
     );
     assert_eq!(metrics.render(Some(""), &Usages::default(), Format::Json), "[]\n");
 }
