@@ -259,7 +259,7 @@ fn the_usage_of_a_run_is_shown_by_group() {
     run(&sandbox);
     assert_snapshot!(sandbox.run(&["inspect", "usage"]).stdout, @r"
     ROLE  TURNS  INPUT  OUTPUT  CACHED  TOTAL  COST
-    -     1      11     7       5       23     $0.2500
+    -     1      11     7       5       23     $0.25
     ");
     let json = sandbox.run(&["inspect", "usage", "--by", "model", "--format", "json"]).stdout;
     assert!(json.contains("\"cost_usd\": 0.25"), "{json}");

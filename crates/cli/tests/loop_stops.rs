@@ -404,7 +404,7 @@ fn the_end_is_printed_as_json() {
     let sandbox = shell("echo LOOP_COMPLETE", "");
     let output = sandbox.run(&["run", ".", "--json"]);
     let id = sandbox.fields("loop.start", "run").remove(0);
-    assert_snapshot!(output.stdout.replace(&id, "[RUN]"), @r#"{"run": "[RUN]", "status": "completed", "reason": "completion_promise", "detail": null, "iterations": 1, "journal": "[DIR]/.autoloop/journal.jsonl"}"#);
+    assert_snapshot!(output.stdout.replace(&id, "[RUN]"), @r#"{"run": "[RUN]", "status": "completed", "reason": "completion_promise", "detail": null, "iterations": 1, "usage": null, "journal": "[DIR]/.autoloop/journal.jsonl"}"#);
 }
 
 /// Kills the harness in iteration 2, after the agent forged records in iterations 1 and 2, and

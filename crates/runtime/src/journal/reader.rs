@@ -72,7 +72,10 @@ impl Reader<'_> {
         if wanted == 0 {
             return Ok(0);
         }
-        if self.buffer.len() < self.filled + wanted {
+        let missing = (self.filled + wanted).saturating_sub(self.buffer.len());
+        if missing > 0 {
+            // Only as much as is needed: twice the longest line would be a lot.
+            self.buffer.reserve_exact(missing);
             self.buffer.resize(self.filled + wanted, 0);
         }
         let end = self.buffer.len().min(self.filled + left);
