@@ -186,6 +186,7 @@ impl From<DriveError> for Failure {
             DriveError::Launch(error) => error.into(),
             DriveError::Load(error) => error.into(),
             DriveError::Append(error) => error.into(),
+            DriveError::Mail(error) => error.into(),
             DriveError::Queue(error) => error.into(),
             DriveError::Read(error @ ReadError::Changed { .. }) => Failure::from(error)
                 .hint("another process truncated, replaced or edited the journal during the run"),
@@ -209,7 +210,18 @@ impl From<DriveError> for Failure {
                 "pass `--source {}`, or start a new run with `autoloop slots`",
                 began.to_string().escape_debug()
             )),
-            DriveError::BadRunId(_) => Failure::usage(message),
+            DriveError::BadRunId(_) | DriveError::NoMessage => Failure::usage(message),
+            DriveError::NoBranch => Failure::new(Kind::Refused, message)
+                .hint("check a branch out with `git switch`"),
+            DriveError::OtherBranch(branch) => Failure::new(Kind::Refused, message)
+                .hint(format!("check it out with `git switch {branch}`")),
+            DriveError::NoBase { .. } => {
+                Failure::usage(message).hint("name the revision before the change with --base")
+            }
+            DriveError::NoCommit(_) => Failure::new(Kind::Refused, message)
+                .hint("fetch it, or name another one"),
+            DriveError::NotDescendant { .. } => Failure::new(Kind::Refused, message)
+                .hint("commit the fixes on top of the reviewed commit"),
             DriveError::Git(_) | DriveError::Write { .. } | DriveError::NoRoom(_)
                 if error.is_full_disk() =>
             {
@@ -295,6 +307,7 @@ fn begin(kind: Coordinator) -> &'static str {
         Coordinator::Loop => "start a new run with `autoloop run DIR`",
         Coordinator::Chain => "start a new chain with `autoloop chain run NAME`",
         Coordinator::Slots => "start a new run with `autoloop slots`",
+        Coordinator::Exchange => "request a review with `autoloop review request`",
     }
 }
 

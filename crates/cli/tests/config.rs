@@ -155,6 +155,8 @@ fn shows_every_setting() {
     # slots.reviewer.output_cap is not set: as backend.output_cap
     slots.beads.command = "bd"
 
+    exchange.max_rounds = 2
+
     core.state_dir = ".autoloop"
     # core.journal_file is not set: journal.jsonl in core.state_dir
     # core.memory_file is not set: memory.jsonl in core.state_dir

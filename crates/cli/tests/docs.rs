@@ -152,8 +152,37 @@ esac
 printf '{"type":"result","subtype":"success","is_error":false,"result":"%s"}\n' "$result"
 "#;
 
+/// A project whose agents review and author by scripts.
+const LETTERS: &str = "backend = { command = \"sh\", args = [\"author.sh\"] }\nslots.reviewer = { command = \"sh\", args = [\"reviewer.sh\"] }\n\n[checks.test]\ncommand = \"sh test.sh\"\n";
+const LETTERS_REVIEWER: &str = r#"R=$AUTOLOOP_ITERATION
+if [ "$R" = 1 ]; then status=open; else status=fixed; fi
+cat <<END
+I looked at it.
+
+\`\`\`yaml
+packet_id: 20260101_greet_reviewer_r$R
+reviewer: reviewer
+round: $R
+created_at_utc: "2026-01-01T00:00:00Z"
+findings:
+  - id: F-001
+    severity: P1
+    blocking: true
+    status: $status
+    file: usage.txt
+    description: "it does not say how to greet several people"
+qa_validation:
+  commands_run:
+    - command: grep -q NAME usage.txt
+      result: pass
+\`\`\`
+END
+"#;
+const LETTERS_AUTHOR: &str =
+    "echo 'greet NAME...' > usage.txt\necho 'The usage names several people.'\n";
+
 /// The files of some projects, which exist before the first block of a page.
-const PROJECTS: [(&str, &str, &str); 20] = [
+const PROJECTS: [(&str, &str, &str); 25] = [
     (".", "greet.sh", GREET),
     ("again", "autoloops.toml", "review.enabled = false\n"),
     ("shop", "autoloops.toml", SHOP),
@@ -171,6 +200,11 @@ const PROJECTS: [(&str, &str, &str); 20] = [
     ("chained", "draft/autoloops.toml", CHAINED_LOOP),
     ("chained", "polish/autoloops.toml", CHAINED_LOOP),
     ("circular", "chains.toml", CIRCULAR),
+    ("letters", "autoloops.toml", LETTERS),
+    ("letters", "reviewer.sh", LETTERS_REVIEWER),
+    ("letters", "author.sh", LETTERS_AUTHOR),
+    ("letters", "test.sh", "test -s usage.txt\n"),
+    ("letters", "usage.txt", "greet NAME\n"),
     ("reviewer", "drift.txt", DRIFT),
     ("reviewer", "braces.txt", BRACES),
     ("reviewer", "claude.jsonl", CLAUDE),

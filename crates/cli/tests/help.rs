@@ -35,7 +35,7 @@ fn without_arguments_it_prints_help() {
       memory       Manage memory across iterations and runs
       tasks        Manage the task queue of the project
       mail         Exchange messages between agents
-      review       Check findings packets and the quality gate; revert changes of a metareview
+      review       Review by message; check findings packets and the gate; revert a metareview
       slots        Process a task queue: implement, review and fix each item
       doctor       Check whether loops can run here
       demo         Run a loop with scripted agents in a temporary project

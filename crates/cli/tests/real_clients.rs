@@ -8,6 +8,8 @@
 
 #[path = "real_clients/ends.rs"]
 mod ends;
+#[path = "real_clients/exchange.rs"]
+mod exchange;
 #[path = "real_clients/lab.rs"]
 mod lab;
 #[path = "real_clients/loops.rs"]
@@ -68,6 +70,11 @@ for_each_client! {
     gemini: "gemini";
     opencode: "opencode";
     pi: "pi";
+}
+
+#[test]
+fn claude_reviews_what_codex_authors() {
+    exchange::claude_reviews_what_codex_authors();
 }
 
 mod acp {

@@ -6,6 +6,7 @@
 //! the text and the bytes that are meant. Nothing here opens a file: the runtime finds the layers, and
 //! [`crate::plan`] makes of the settings what a loop goes by.
 
+mod checks;
 mod enums;
 mod key;
 mod layer;
@@ -18,6 +19,7 @@ mod value;
 
 use std::time::Duration;
 
+pub use checks::Check;
 pub use enums::{
     BackendKind, Isolation, ItemSource, Leftovers, LogLevel, PromptMode, Sandbox, SyncPolicy,
 };

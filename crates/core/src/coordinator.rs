@@ -1,7 +1,8 @@
 //! What all coordinators have in common: their kinds, their folds and the status of their runs.
 
 use crate::record::{
-    ChainOutcome, ChainStart, Glance, LoopStart, SlotRunStart, SlotsEnd, StopReason,
+    ChainOutcome, ChainStart, ExchangeOutcome, ExchangeStart, Glance, LoopStart, SlotRunStart,
+    SlotsEnd, StopReason,
 };
 use crate::wire_enum::{Word, words};
 
@@ -13,11 +14,12 @@ words! {
         Loop = "loop",
         Chain = "chain",
         Slots = "slots",
+        Exchange = "exchange",
     }
 }
 
 impl Kind {
-    pub const ALL: [Kind; 3] = [Kind::Loop, Kind::Chain, Kind::Slots];
+    pub const ALL: [Kind; 4] = [Kind::Loop, Kind::Chain, Kind::Slots, Kind::Exchange];
 
     /// The directory of its runs, below the state directory.
     pub fn dir(self) -> &'static str {
@@ -25,6 +27,7 @@ impl Kind {
             Kind::Loop => "runs",
             Kind::Chain => "chains",
             Kind::Slots => "slots",
+            Kind::Exchange => "exchanges",
         }
     }
 
@@ -33,6 +36,7 @@ impl Kind {
             Kind::Loop => "autoloop run",
             Kind::Chain => "autoloop chain run",
             Kind::Slots => "autoloop slots",
+            Kind::Exchange => "autoloop review run",
         }
     }
 
@@ -45,6 +49,7 @@ impl Kind {
             Kind::Loop => LoopStart::TOPIC,
             Kind::Chain => ChainStart::TOPIC,
             Kind::Slots => SlotRunStart::TOPIC,
+            Kind::Exchange => ExchangeStart::TOPIC,
         }
     }
 
@@ -54,6 +59,7 @@ impl Kind {
             Kind::Loop => return true,
             Kind::Chain => &["chain."],
             Kind::Slots => &["slot.", "slots."],
+            Kind::Exchange => &["exchange.", "check."],
         };
         let topic = record.topic();
         !record.has_payload() && families.iter().any(|family| topic.starts_with(family))
@@ -74,7 +80,7 @@ impl Kind {
             Kind::Slots if SlotsEnd::from_word(reason) == Some(SlotsEnd::Iterations) => {
                 format!(" -i {}", done.saturating_mul(2))
             }
-            Kind::Loop | Kind::Chain | Kind::Slots => String::new(),
+            Kind::Loop | Kind::Chain | Kind::Slots | Kind::Exchange => String::new(),
         }
     }
 }
@@ -105,12 +111,20 @@ words! {
         Interrupted = "interrupted",
         /// It has no end record, and no process executes it.
         Crashed = "crashed",
+        /// No process executes it, until the next command of one of its agents.
+        Waiting = "waiting",
     }
 }
 
 impl Status {
     /// The status of a chain that ended, and of another run that ended without reaching its goal.
     pub fn of_reason(reason: &str) -> Status {
+        if let Some(outcome) = ExchangeOutcome::from_word(reason) {
+            return Status::of_exchange(outcome);
+        }
+        if reason == Status::Waiting.name() {
+            return Status::Waiting;
+        }
         match (StopReason::from_word(reason), ChainOutcome::from_word(reason)) {
             (_, Some(ChainOutcome::AllStepsComplete)) => Status::Completed,
             (Some(StopReason::Interrupted), _) => Status::Interrupted,
@@ -136,6 +150,17 @@ impl Status {
             Some(reason) if reason.is_limit() => Status::Stopped,
             _ if is_well => Status::Completed,
             _ => Status::Failed,
+        }
+    }
+
+    fn of_exchange(outcome: ExchangeOutcome) -> Status {
+        match outcome {
+            ExchangeOutcome::Approved => Status::Completed,
+            ExchangeOutcome::BlockersRemain
+            | ExchangeOutcome::BudgetExceeded
+            | ExchangeOutcome::LimitReached => Status::Stopped,
+            ExchangeOutcome::Undelivered | ExchangeOutcome::AuthorFailed => Status::Failed,
+            ExchangeOutcome::Interrupted => Status::Interrupted,
         }
     }
 

@@ -65,6 +65,8 @@ directories! {
         placeholders = "placeholders",
         /// The name of the private directory of a review.
         scratch = "scratch",
+        /// The name of the private directory with a checkout.
+        checkout = "checkout",
     }
     WaveDir {}
 }

@@ -11,6 +11,8 @@ pub mod config;
 pub mod coordinator;
 pub mod duration;
 pub mod env;
+pub mod evidence;
+pub mod exchange;
 pub mod failure;
 pub mod format;
 pub mod json;

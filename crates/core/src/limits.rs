@@ -11,7 +11,9 @@ use std::time::Duration;
 use crate::agents::{Dollars, Usage, prices};
 use crate::config::Key;
 use crate::duration;
-use crate::record::{BackendUsage, Event, Glance, Phase, SlotsEnd, StopReason, WaveBranchStart};
+use crate::record::{
+    BackendUsage, Event, Glance, Phase, Side, SlotsEnd, StopReason, WaveBranchStart,
+};
 use crate::timestamp::Timestamp;
 
 /// What a turn is taken to cost where no turn of the run has a known cost.
@@ -250,6 +252,12 @@ impl Ledger {
             }
             // Its last agent was ended before it could report anything.
             Event::SlotFinish(end) => self.charge_open(&end.slot.to_string()),
+            // An exchange has no time of its own: it waits for commands.
+            Event::ExchangePhase(phase) => self.start(phase.side.as_str(), phase.side.as_str()),
+            Event::ExchangeReview(_) => {
+                self.finish(Side::Reviewer.name(), Some(Scope::Review), true);
+            }
+            Event::ExchangeAuthor(_) => drop(self.finish(Side::Author.name(), None, true)),
             Event::WaveBranchStart(start) => {
                 let Start { lane, step } = branch(&start);
                 self.start(&lane, &step);

@@ -7,7 +7,7 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::config::{Isolation, JournalConfig, Key, LogLevel, Sandbox, Settings};
+use crate::config::{Check, Isolation, JournalConfig, Key, LogLevel, Sandbox, Settings};
 use crate::layout::StateDir;
 use crate::limits::{Limit, Limits, RunLimits, Scope, TimeLeft};
 use crate::run_id::RunIdFormat;
@@ -39,6 +39,7 @@ pub struct Plan {
     /// `None` if waves are disabled.
     pub parallel: Option<ParallelPlan>,
     pub slots: SlotsPlan,
+    pub checks: Vec<Check>,
     pub journal: JournalConfig,
     pub run_id_format: RunIdFormat,
     pub log_level: LogLevel,
@@ -126,6 +127,7 @@ impl Plan {
             objective: prompt(settings, Key::Prompt, Key::PromptFile),
             review: settings.flag(Key::ReviewEnabled).then(|| review(settings, topology)),
             slots: SlotsPlan::resolve(settings),
+            checks: settings.checks().cloned().collect(),
             backend,
             memory_budget: usize::try_from(limit).ok().filter(|limit| *limit > 0),
             harness: settings.text(Key::HarnessFile).map(PathBuf::from),

@@ -5,6 +5,7 @@
 //! like a section. A text over the budget of its section is cut between characters, with a note.
 
 pub mod chain;
+pub mod exchange;
 pub mod iteration;
 pub mod review;
 mod section;

@@ -17,11 +17,21 @@ pub enum Contract {
         /// How often a reviewer that broke the contract is asked again.
         repairs: u64,
     },
+    /// A commit, by messages between its author and a reviewer.
+    Exchange {
+        /// The maximum number of rounds.
+        rounds: u64,
+    },
 }
+
+/// How often a reviewer of an exchange is asked again that gave no usable answer.
+const EXCHANGE_REPAIRS: u64 = 1;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
     pub failure: Option<String>,
+    /// The budget that it used up.
+    pub exhausted: Option<String>,
     /// What was read from its output.
     pub answer: Option<Result<verdict::Verdict, String>>,
 }
@@ -41,6 +51,8 @@ words! {
         /// The reviewer broke the contract.
         Violation = "violation",
         Failed = "failed",
+        /// Its budget was used up.
+        Budget = "budget",
     }
 }
 
@@ -78,6 +90,8 @@ pub enum Ruling {
     Revise,
     Repeat,
     Stuck,
+    /// The users have to decide: no round or no budget is left.
+    Escalate,
     Fail,
 }
 
@@ -86,6 +100,7 @@ impl Contract {
         match self {
             Contract::Metareview => "metareview",
             Contract::Slot { .. } => "slot",
+            Contract::Exchange { .. } => "exchange",
         }
     }
 
@@ -94,33 +109,44 @@ impl Contract {
     pub fn read(self, evidence: Evidence) -> Answer {
         let answer = |verdict, follow_up, reason| Answer { verdict, follow_up, reason };
         let malformed = |reason| answer(Verdict::Violation, String::new(), reason);
+        if let (Contract::Exchange { .. }, Some(budget)) = (self, evidence.exhausted) {
+            return answer(Verdict::Budget, String::new(), budget);
+        }
         match (self, evidence.failure, evidence.answer) {
             (_, Some(failure), _) => answer(Verdict::Failed, String::new(), failure),
             (Contract::Metareview, None, _) => answer(Verdict::Pass, String::new(), String::new()),
-            (Contract::Slot { .. }, None, Some(Ok(found))) => {
+            (_, None, Some(Ok(found))) => {
                 let verdict = match found.ruling {
                     Ruled::Pass => Verdict::Pass,
                     Ruled::Drift => Verdict::Drift,
                 };
                 answer(verdict, found.follow_up, String::new())
             }
-            (Contract::Slot { .. }, None, Some(Err(breach))) => malformed(breach),
-            (Contract::Slot { .. }, None, None) => malformed(verdict::Violation::Empty.to_string()),
+            (_, None, Some(Err(breach))) => malformed(breach),
+            (_, None, None) => malformed(verdict::Violation::Empty.to_string()),
         }
     }
 
     pub fn settle(self, verdict: Verdict, round: Round) -> Ruling {
+        let repairs = match self {
+            Contract::Slot { repairs, .. } => repairs,
+            Contract::Metareview | Contract::Exchange { .. } => EXCHANGE_REPAIRS,
+        };
         match (self, verdict) {
-            (Contract::Metareview, _) | (Contract::Slot { .. }, Verdict::Pass) => Ruling::Proceed,
-            (Contract::Slot { .. }, Verdict::Failed) => Ruling::Fail,
-            (Contract::Slot { repairs, .. }, Verdict::Violation) if round.breaches <= repairs => {
+            (Contract::Metareview, _) | (_, Verdict::Pass) => Ruling::Proceed,
+            (Contract::Slot { .. }, Verdict::Failed | Verdict::Budget) => Ruling::Fail,
+            (_, Verdict::Violation | Verdict::Failed) if round.breaches <= repairs => {
                 Ruling::Repeat
             }
-            (Contract::Slot { .. }, Verdict::Violation) => Ruling::Fail,
+            (_, Verdict::Violation | Verdict::Failed) => Ruling::Fail,
             (Contract::Slot { revisions, .. }, Verdict::Drift) if round.revisions < revisions => {
                 Ruling::Revise
             }
             (Contract::Slot { .. }, Verdict::Drift) => Ruling::Stuck,
+            (Contract::Exchange { rounds }, Verdict::Drift) if round.revisions + 1 < rounds => {
+                Ruling::Revise
+            }
+            (Contract::Exchange { .. }, Verdict::Drift | Verdict::Budget) => Ruling::Escalate,
         }
     }
 }
@@ -131,12 +157,13 @@ mod tests {
 
     #[test]
     fn a_silent_reviewer_passes_nothing_where_a_verdict_is_expected() {
-        let silent = Evidence { failure: None, answer: None };
+        let silent = Evidence { failure: None, exhausted: None, answer: None };
         assert_eq!(Contract::Metareview.read(silent.clone()).verdict, Verdict::Pass);
         let slot = Contract::Slot { revisions: 1, repairs: 1 };
         assert_eq!(slot.read(silent).verdict, Verdict::Violation);
         let answer = verdict::Verdict { ruling: Ruled::Pass, follow_up: String::new() };
-        let failed = Evidence { failure: Some("exit 1".to_owned()), answer: Some(Ok(answer)) };
+        let failed = Some("exit 1".to_owned());
+        let failed = Evidence { failure: failed, exhausted: None, answer: Some(Ok(answer)) };
         let answer = slot.read(failed);
         assert_eq!((answer.verdict, answer.reason), (Verdict::Failed, "exit 1".to_owned()));
     }
@@ -152,5 +179,26 @@ mod tests {
         assert_eq!(settle(Verdict::Violation, 0, 1), Ruling::Repeat);
         assert_eq!(settle(Verdict::Violation, 0, 2), Ruling::Fail);
         assert_eq!(settle(Verdict::Failed, 0, 0), Ruling::Fail);
+    }
+
+    #[test]
+    fn an_exchange_escalates_when_no_round_or_no_budget_is_left() {
+        let exchange = Contract::Exchange { rounds: 2 };
+        let settle =
+            |verdict, revisions, breaches| exchange.settle(verdict, Round { revisions, breaches });
+        assert_eq!(settle(Verdict::Pass, 1, 1), Ruling::Proceed);
+        assert_eq!(settle(Verdict::Drift, 0, 0), Ruling::Revise);
+        assert_eq!(settle(Verdict::Drift, 1, 0), Ruling::Escalate);
+        assert_eq!(settle(Verdict::Budget, 0, 0), Ruling::Escalate);
+        for silent in [Verdict::Violation, Verdict::Failed] {
+            assert_eq!(settle(silent, 0, 1), Ruling::Repeat);
+            assert_eq!(settle(silent, 0, 2), Ruling::Fail);
+        }
+        let used_up = Evidence {
+            failure: Some("timed out".to_owned()),
+            exhausted: Some("max_runtime_s_reviewer".to_owned()),
+            answer: None,
+        };
+        assert_eq!(exchange.read(used_up).verdict, Verdict::Budget);
     }
 }

@@ -24,7 +24,7 @@ pub enum TopicClass {
 pub const LONGEST: usize = 200;
 
 /// Prefixes of the harness.
-const RESERVED_FAMILIES: [&str; 9] = [
+const RESERVED_FAMILIES: [&str; 10] = [
     "loop.",
     "iteration.",
     "backend.",
@@ -33,12 +33,13 @@ const RESERVED_FAMILIES: [&str; 9] = [
     "slot.",
     "slots.",
     "queue.task.",
+    "exchange.",
     "journal.",
 ];
 
 /// Topics of the harness under prefixes that agents may use.
-const RESERVED_TOPICS: [&str; 4] =
-    ["review.start", "review.finish", "review.violation", "event.invalid"];
+const RESERVED_TOPICS: [&str; 5] =
+    ["check.finish", "review.start", "review.finish", "review.violation", "event.invalid"];
 
 /// The suffix of the event that the harness emits when a wave has joined.
 pub(crate) const JOINED: &str = ".parallel.joined";
@@ -237,6 +238,8 @@ mod tests {
             ("loop.anything.at.all", Reserved),
             ("iteration.finish", Reserved),
             ("backend.usage", Reserved),
+            ("check.finish", Reserved),
+            ("check.passed", Agent),
             ("review.start", Reserved),
             ("review.finish", Reserved),
             ("review.violation", Reserved),
@@ -248,6 +251,7 @@ mod tests {
             ("slots.iteration.finish", Reserved),
             ("slots", Agent),
             ("queue.task.closed", Reserved),
+            ("exchange.sent", Reserved),
             ("queue.advance", Agent),
             ("queue.task", Agent),
             ("journal.repaired", Reserved),

@@ -287,7 +287,9 @@ fn judge_slot(slot: &Slot, rules: &SlotRules) {
         match review.verdict.known() {
             // Work that changed after it had passed is reviewed again.
             Some(Verdict::Pass) => assert!(is_last || slot.changed > 0, "it had passed"),
-            None | Some(Verdict::Failed) => assert!(is_last, "that was the last review"),
+            None | Some(Verdict::Failed | Verdict::Budget) => {
+                assert!(is_last, "that was the last review");
+            }
             Some(Verdict::Violation) if rules.contract_repair == 0 => assert!(is_last),
             Some(Verdict::Violation | Verdict::Drift) => {}
         }

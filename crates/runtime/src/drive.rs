@@ -7,6 +7,7 @@
 mod chain;
 mod chain_records;
 mod chain_requests;
+mod exchange;
 mod loop_driver;
 mod loop_run;
 mod parallel;
@@ -38,6 +39,7 @@ pub use crate::error::DriveError;
 pub use crate::harness::Foreign;
 pub use crate::turn::{PLAY_SCRIPT, REPLAY};
 pub use chain::ChainDriver;
+pub use exchange::{Change, ExchangeDriver, OpenRequest, Order, describe};
 pub use loop_driver::LoopDriver;
 pub use slots::SlotsDriver;
 

@@ -12,6 +12,7 @@ use autoloop_core::wire_enum::Word;
 
 use crate::git::GitError;
 use crate::journal::{AppendError, ReadError};
+use crate::mailbox::MailError;
 use crate::project::LoadError;
 use crate::queue::QueueError;
 use crate::sandbox::SandboxError;
@@ -51,6 +52,20 @@ pub enum DriveError {
     OtherSource { run: String, began: Word<ItemSource>, now: ItemSource },
     #[error(transparent)]
     Git(#[from] GitError),
+    #[error(transparent)]
+    Mail(#[from] MailError),
+    #[error("no branch is checked out: a review is about a branch")]
+    NoBranch,
+    #[error("the review is about '{0}', and another branch is checked out")]
+    OtherBranch(String),
+    #[error("cannot find what to compare '{branch}' with{}", base.as_ref().map(|base| format!(": no commit is named '{base}'")).unwrap_or_default())]
+    NoBase { branch: String, base: Option<String> },
+    #[error("no commit is named '{}'", .0.escape_debug())]
+    NoCommit(String),
+    #[error("commit {commit} is not a descendant of {reviewed}, which was reviewed")]
+    NotDescendant { commit: String, reviewed: String },
+    #[error("the message cannot be written: an agent's name in the exchange is invalid")]
+    NoMessage,
     #[error("no space left on the disk that contains {}", .0.display())]
     NoRoom(PathBuf),
     #[error(transparent)]
@@ -142,6 +157,7 @@ fn a_run(kind: Kind) -> &'static str {
         Kind::Loop => "a run of a loop",
         Kind::Chain => "a chain",
         Kind::Slots => "a run of slots",
+        Kind::Exchange => "a review by message",
     }
 }
 
@@ -150,6 +166,7 @@ fn run_noun(kind: Kind) -> &'static str {
         Kind::Loop => "run",
         Kind::Chain => "chain",
         Kind::Slots => "run of slots",
+        Kind::Exchange => "review by message",
     }
 }
 

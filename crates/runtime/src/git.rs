@@ -15,6 +15,7 @@ mod command;
 mod detach;
 mod error;
 mod gitdir;
+mod history;
 mod lockfile;
 mod merge_back;
 mod private;
@@ -30,6 +31,7 @@ pub use command::LOCATING_VARIABLES;
 pub(crate) use command::without_variables;
 pub use error::GitError;
 pub(crate) use gitdir::{common_dir, git_dir_at, linked_dot_git};
+pub use history::ChangeSummary;
 pub use merge_back::{Change, MergeBack};
 pub use worktree::{CommittedWork, HeadState, WorkBranch, Worktree};
 

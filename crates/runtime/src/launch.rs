@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 
 use autoloop_core::chain::Budget;
 use autoloop_core::coordinator::Kind;
+use autoloop_core::exchange::Exchange;
 use autoloop_core::plan::PromptSource;
 use autoloop_core::run::{Run, Runs, SomeRun};
 use autoloop_core::run_id::{RunId, RunIdSeed};
@@ -226,11 +227,11 @@ impl Launcher<'_> {
         Ok(agents::check(&launch.loaded, &launch.project.dir, self.world)?)
     }
 
-    /// Prepares a new run of slots. Its agents are checked by the driver, which knows the prompts.
-    pub fn begin_slots(&self, project: Project) -> Result<Launch, DriveError> {
+    /// Prepares a new run of slots, or a review by message. Its agents are checked by the driver.
+    pub fn begin_of(&self, kind: Kind, project: Project) -> Result<Launch, DriveError> {
         let loaded = project.load(&*self.world.disk)?;
-        let id = claim_id(&loaded, Kind::Slots, self.world)?;
-        let launch = Launch::new(Kind::Slots, id, Opening::Begin, project, loaded);
+        let id = claim_id(&loaded, kind, self.world)?;
+        let launch = Launch::new(kind, id, Opening::Begin, project, loaded);
         self.prepare(&launch).inspect_err(|_| launch.discard())?;
         Ok(launch)
     }
@@ -255,6 +256,11 @@ impl Launcher<'_> {
             Kind::Loop => {
                 let run = runs::state::<Run>(&site, id.as_str())?;
                 run.filter(|run| run.status().can_resume()).ok_or_else(completed)?.start
+            }
+            Kind::Exchange => {
+                let run = runs::state::<Exchange>(&site, id.as_str())?;
+                run.filter(|run| run.status().can_resume()).ok_or_else(completed)?;
+                None
             }
             _ => {
                 let can_resume = |run: &Slots| run.status().can_resume() || run.start.is_none();

@@ -7,6 +7,7 @@ pub mod clients;
 pub mod drive;
 pub mod emit;
 mod error;
+mod evidence;
 pub mod failure;
 pub mod files;
 pub mod filesystem;

@@ -30,6 +30,7 @@ pub(crate) fn evidence(
 
     Evidence {
         failure: turn::failure(finished, reviewer).map(|failure| failure.of("reviewer")),
+        exhausted: None,
         answer: match &finished.answer {
             Some(answer) => Some(read_answer(answer).map_err(|breach| breach.to_string())),
             None => finished.verdict.clone(),

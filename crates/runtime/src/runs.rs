@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use autoloop_core::chain::Chain;
 use autoloop_core::coordinator::{Fold, Holder, Kind, Status};
+use autoloop_core::exchange::Exchange;
 use autoloop_core::provenance::{Provenance, Unsealed, is_claimed};
 use autoloop_core::record::Glance;
 use autoloop_core::run::{Miss, Run, Runs, SomeRun};
@@ -121,7 +122,8 @@ fn holder_of(site: &Site<'_>, kind: Kind, run: &str) -> Holder {
 /// The runs that other processes carry out in this project, loops and slots, each with its process.
 pub fn concurrent_runs(state_dir: &StateDir, disk: &dyn Disk) -> Vec<(String, u32)> {
     let own = std::process::id();
-    let dirs = [Kind::Loop, Kind::Slots].map(|kind| fs::read_dir(state_dir.runs(kind)));
+    let dirs =
+        [Kind::Loop, Kind::Slots, Kind::Exchange].map(|kind| fs::read_dir(state_dir.runs(kind)));
     let entries = dirs.into_iter().flatten().flatten().flatten();
     let held = entries.filter_map(|entry| {
         let process = holder(&RunDir::at(entry.path()), disk).process()?;
@@ -223,6 +225,7 @@ pub fn latest_resumable(site: &Site<'_>, kind: Kind) -> Result<Latest, DriveErro
         Kind::Loop => latest_loop(site),
         Kind::Chain => latest_chain(site),
         Kind::Slots => latest_slots(site),
+        Kind::Exchange => latest_exchange(site),
     }
 }
 
@@ -268,6 +271,23 @@ fn latest_slots(site: &Site<'_>) -> Result<Latest, DriveError> {
     let (ours, others): (Vec<_>, Vec<_>) = found.iter().rev().partition(is_ours);
     let open = ours.into_iter().chain(others).map(|run| run.claimed.id.as_str());
     Ok(Latest::of(open, Kind::Slots, site))
+}
+
+/// Every review by message, by its own records, in the order in which they began.
+pub fn exchanges(site: &Site<'_>) -> Result<Vec<Exchange>, DriveError> {
+    let found: Vec<RecordedRun<Exchange>> =
+        recorded(site.journal, |run| proof(site, Kind::Exchange, run))?;
+    let proven = found.into_iter().map(|run| run.records.fold);
+    Ok(proven.filter(|exchange| exchange.start.is_some()).collect())
+}
+
+/// One that ended with a response is over: the next request begins another.
+fn latest_exchange(site: &Site<'_>) -> Result<Latest, DriveError> {
+    let found = exchanges(site)?;
+    let is_open =
+        |exchange: &&Exchange| !matches!(exchange.status(), Status::Completed | Status::Stopped);
+    let open = found.iter().rev().filter(is_open).map(|exchange| exchange.id.as_str());
+    Ok(Latest::of(open, Kind::Exchange, site))
 }
 
 /// Tells the records of a run apart. Of one whose files cannot be read nothing is proven: the error is reported when

@@ -104,6 +104,11 @@ pub enum Progress<'a> {
         outcome: &'a str,
     },
     Slots(SlotProgress<'a>),
+    /// A step of a review by message, in one line.
+    Exchange {
+        id: &'a str,
+        line: &'a str,
+    },
     /// Warnings about the settings and the loop of a run that is about to be carried out.
     Warnings(&'a [Problem]),
     Note(&'a str),

@@ -21,8 +21,8 @@ use autoloop_core::plan::BackendPlan;
 
 pub(crate) use command::job_without_run;
 pub use command::{PLAY_SCRIPT, REPLAY};
-pub(crate) use failure::failure;
-pub(crate) use report::{LINE, millis, notes, recorded, said, said_last, usage};
+pub(crate) use failure::{client_failure, failure};
+pub(crate) use report::{LINE, millis, notes, recorded, said, said_last, tail, usage};
 
 use prompt_delivery::{Delivery, LONGEST_ARGUMENT};
 use retry::Retry;

@@ -196,6 +196,7 @@ impl Row<'_> {
             (Some(status @ (Status::Stopped | Status::Failed)), Some(reason)) => {
                 format!("{status}: {reason}")
             }
+            (Some(status @ Status::Waiting), Some(side)) => format!("{status} {side}"),
             (Some(status), _) => format!("{status}{}", self.parked_text()),
         }
     }
@@ -214,7 +215,7 @@ impl Row<'_> {
         match self.status {
             Some(Status::Running | Status::Completed) => Tone::Good,
             Some(Status::Stopped | Status::Failed) => Tone::Bad,
-            Some(Status::Interrupted | Status::Crashed) => Tone::Warning,
+            Some(Status::Interrupted | Status::Crashed | Status::Waiting) => Tone::Warning,
             None => Tone::Faint,
         }
     }

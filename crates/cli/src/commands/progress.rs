@@ -50,8 +50,9 @@ impl<'a> ProgressUi<'a> {
     /// Any thread may call this. While the live view is open no lines are printed.
     pub(super) fn report(&self, progress: Progress<'_>) {
         let begun = match progress {
-            Progress::Began(run) | Progress::Resumed(run) => Some(&run.id),
-            Progress::Slots(SlotProgress::Began(slots, _)) => Some(&slots.id),
+            Progress::Began(run) | Progress::Resumed(run) => Some(run.id.as_str()),
+            Progress::Slots(SlotProgress::Began(slots, _)) => Some(slots.id.as_str()),
+            Progress::Exchange { id, .. } => Some(id),
             _ => None,
         };
         if let Some(id) = begun
@@ -122,6 +123,7 @@ impl<'a> ProgressUi<'a> {
             Progress::Chain { id, steps } => format!("chain {id}: {steps}"),
             Progress::Chained { id, outcome } => format!("chain {id} ended: {outcome}"),
             Progress::Slots(progress) => return slot_line(progress),
+            Progress::Exchange { line, .. } => line.to_owned(),
             Progress::Warnings(_) => return None,
             Progress::Note(note) => format!("note: {note}"),
         })

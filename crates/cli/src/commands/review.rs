@@ -1,7 +1,12 @@
-//! `autoloop review`: findings packets, the quality gate, and reverting changes of a metareview.
+//! `autoloop review`: reviews by message, findings packets, the quality gate, and reverting changes of a metareview.
 
+mod address;
+mod exchange;
 mod gate;
 mod packet;
+mod request;
+mod run;
+pub(crate) mod status;
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +29,7 @@ use super::settings::{self, Located};
 use crate::failure::{Failure, Kind};
 use crate::terminal;
 
-/// Check findings packets and the quality gate; revert changes of a metareview.
+/// Review by message; check findings packets and the gate; revert a metareview.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Args {
     /// Revert the changes of a metareview in the files of the loop.
@@ -38,6 +43,10 @@ pub(crate) enum Args {
         #[command(flatten)]
         source: Source,
     },
+    Request(request::Args),
+    Run(run::Args),
+    Address(address::Args),
+    Status(status::Args),
     #[command(subcommand)]
     Packet(packet::Args),
     Gate(gate::Args),
@@ -46,6 +55,10 @@ pub(crate) enum Args {
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     match args {
         Args::Revert { iteration, source } => revert(*iteration, source, world),
+        Args::Request(args) => request::run(args, world),
+        Args::Run(args) => run::run(args, world),
+        Args::Address(args) => address::run(args, world),
+        Args::Status(args) => status::run(args, world),
         Args::Gate(args) => gate::run(args, world),
         Args::Packet(args) => packet::run(args, world),
     }

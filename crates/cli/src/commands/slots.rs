@@ -163,7 +163,7 @@ impl Flags {
         project.overrides = self.overrides();
         Ok(match run {
             Some(name) => launcher.resume(coordinator::Kind::Slots, project, &name)?,
-            None => launcher.begin_slots(project)?,
+            None => launcher.begin_of(coordinator::Kind::Slots, project)?,
         })
     }
 

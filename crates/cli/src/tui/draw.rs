@@ -130,7 +130,7 @@ fn status(picture: &Picture<'_>) -> (String, Color) {
         Status::Running => Color::Cyan,
         Status::Completed => Color::Green,
         Status::Stopped | Status::Failed | Status::Crashed => Color::Red,
-        Status::Interrupted => Color::Yellow,
+        Status::Interrupted | Status::Waiting => Color::Yellow,
     };
     let ended = matches!(status, Status::Completed | Status::Stopped | Status::Failed);
     match picture.board.outcome.as_ref().filter(|_| ended) {

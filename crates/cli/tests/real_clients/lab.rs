@@ -78,6 +78,24 @@ impl Lab {
         Some(Lab { sandbox, model, user, clients, home })
     }
 
+    /// The same project with another client too, whose model is the same; `None` where that client is not installed.
+    pub(crate) fn and(self, client: &'static str) -> Option<Lab> {
+        let bin = self.clients.join(client).join("node_modules/.bin");
+        if !bin.join(client).exists() {
+            skip(client, "the client is not installed; .ci/clients installs it");
+            return None;
+        }
+        let Lab { mut sandbox, model, user, clients, home } = self;
+        for (name, value) in environment(client, &model.url(), home.path()) {
+            sandbox = sandbox.env(name, value);
+        }
+        let names = ["claude", client].map(|name| clients.join(name).join("node_modules/.bin"));
+        let path = std::env::var_os("PATH").unwrap();
+        let path = std::env::join_paths(names.into_iter().chain(std::env::split_paths(&path)));
+        sandbox = sandbox.env("PATH", path.unwrap());
+        Some(Lab { sandbox, model, user, clients, home })
+    }
+
     /// Runs `autoloop …` in a shell whose directory is not the one to work in.
     #[expect(clippy::print_stdout, reason = "`--nocapture` shows it, for the documentation")]
     pub(crate) fn run(&self, args: &[impl AsRef<OsStr>]) -> Output {

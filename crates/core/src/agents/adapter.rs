@@ -24,6 +24,8 @@ pub struct Adapter {
     /// With these it prints the stream that is decoded.
     pub(super) streaming: &'static [Flag],
     pub(super) model: Flag,
+    /// The flag that limits how often the model is asked.
+    pub turn_limit: Option<&'static str>,
     /// The last argument if the prompt is on standard input.
     pub(super) stdin: Option<&'static str>,
     pub(super) refused: &'static [Refused],

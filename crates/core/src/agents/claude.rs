@@ -32,6 +32,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         Flag { add: &["--verbose"], unless: &[] },
     ],
     model: Flag { add: &["--model"], unless: &[] },
+    turn_limit: Some("--max-turns"),
     stdin: None,
     refused: &[
         Refused {

@@ -30,6 +30,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     ],
     streaming: &[Flag { add: &["--json"], unless: &["--experimental-json"] }],
     model: Flag { add: &["-m"], unless: &["--model"] },
+    turn_limit: None,
     stdin: Some("-"),
     refused: &[Refused {
         flags: &["-a", "--ask-for-approval"],

@@ -25,6 +25,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     }],
     streaming: &[Flag { add: &["-o", "stream-json"], unless: &["--output-format"] }],
     model: Flag { add: &["-m"], unless: &["--model"] },
+    turn_limit: None,
     stdin: None,
     refused: &[
         Refused {

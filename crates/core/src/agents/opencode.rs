@@ -22,6 +22,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     unattended: &[Flag { add: &["--auto"], unless: &[] }],
     streaming: &[Flag { add: &["--format", "json"], unless: &[] }],
     model: Flag { add: &["-m"], unless: &["--model"] },
+    turn_limit: None,
     stdin: None,
     refused: &[Refused {
         flags: &["-i", "--interactive"],

@@ -25,6 +25,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     unattended: &[Flag { add: &["-p"], unless: &["--print"] }],
     streaming: &[Flag { add: &["--mode", "json"], unless: &[] }],
     model: Flag { add: &["--model"], unless: &[] },
+    turn_limit: None,
     stdin: None,
     refused: &[Refused {
         flags: &["--mode"],

@@ -243,6 +243,9 @@ keys! {
     SlotsBeadsCommand "slots.beads.command": Kind::NeededText, Preset::Value("bd"),
         "The command of beads, or of a compatible program.";
 
+    ExchangeMaxRounds "exchange.max_rounds": Kind::Count { least: 1, most: 3 }, Preset::Value("2"),
+        "Maximum number of rounds of a review by message.";
+
     StateDir "core.state_dir": Kind::NeededPath, Preset::Value(".autoloop"),
         "The directory of all files that runs write.";
     JournalFile "core.journal_file": Kind::File, Preset::Nothing("journal.jsonl in core.state_dir"),

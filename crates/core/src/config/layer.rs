@@ -7,6 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::LONGEST;
+use super::checks::{CHECKS, WrittenCheck};
 use super::enums::BackendKind;
 use super::key::Key;
 use super::problem::{Place, Problem, Severity};
@@ -131,6 +132,7 @@ impl Layer {
         reader.count_unnamed();
         // The parser sorts keys by name; people read from top to bottom.
         reader.content.entries.sort_by_key(|entry| entry.span.start);
+        reader.content.checks.sort_by_key(|check| check.span.start);
         if self.syntax == Syntax::Toml {
             reader.prefer_keys();
             reader.contradictions();
@@ -144,6 +146,7 @@ impl Layer {
 pub(crate) struct LayerContent {
     pub(crate) entries: Vec<Entry>,
     pub(crate) problems: Vec<Problem>,
+    pub(super) checks: Vec<WrittenCheck>,
 }
 
 #[derive(Debug)]
@@ -210,9 +213,9 @@ fn agent_keys(name: &str) -> Option<&'static AgentKeys> {
     AGENTS.iter().find(|(known, _)| *known == name).map(|(_, keys)| keys)
 }
 
-struct Reader<'l> {
+pub(super) struct Reader<'l> {
     layer: &'l Layer,
-    content: LayerContent,
+    pub(super) content: LayerContent,
     unknown: usize,
 }
 
@@ -241,6 +244,8 @@ impl Reader<'_> {
             } else if let (Some(keys), DeValue::String(text)) = (agent_keys(&path), value.get_ref())
             {
                 self.agent(keys, text, value.span());
+            } else if path == CHECKS {
+                self.checks(value);
             } else if Key::ALL.iter().any(|key| key.is_in(&path)) {
                 match value.get_ref() {
                     DeValue::Table(entries) => self.table(&path, entries),
@@ -390,13 +395,13 @@ impl Reader<'_> {
         self.problem(Severity::Error, part.unwrap_or(span), message, label, hint);
     }
 
-    fn unknown(&mut self, path: &str, span: Range<usize>, what: &str) {
+    pub(super) fn unknown(&mut self, path: &str, span: Range<usize>, what: &str) {
         self.unknown += 1;
         if self.unknown > NAMED {
             return;
         }
         let near = match what {
-            "table" => suggest(path, Key::ALL.iter().map(|key| key.table())),
+            "table" => suggest(path, Key::ALL.iter().map(|key| key.table()).chain([CHECKS])),
             _ => suggest(path, Key::ALL.iter().map(|key| key.name())),
         };
         let shown: String = path.chars().take(60).flat_map(char::escape_debug).collect();
@@ -420,7 +425,7 @@ impl Reader<'_> {
     }
 
     /// A file may be written for another version of this program; a command line is not.
-    fn severity_of_unknown(&self) -> Severity {
+    pub(super) fn severity_of_unknown(&self) -> Severity {
         match self.layer.origin {
             Origin::Flag => Severity::Error,
             _ => Severity::Warning,
@@ -457,11 +462,16 @@ impl Reader<'_> {
         self.content.entries = entries;
     }
 
-    fn error(&mut self, span: Range<usize>, message: impl Into<String>, label: impl Into<String>) {
+    pub(super) fn error(
+        &mut self,
+        span: Range<usize>,
+        message: impl Into<String>,
+        label: impl Into<String>,
+    ) {
         self.problem(Severity::Error, span, message.into(), label.into(), None);
     }
 
-    fn problem(
+    pub(super) fn problem(
         &mut self,
         severity: Severity,
         span: Range<usize>,

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::checks::{Check, WrittenCheck};
 use super::key::{Key, Preset};
 use super::layer::{Change, Layer, Origin};
 use super::problem::{Place, Problem, Severity};
@@ -17,6 +18,14 @@ pub struct Settings {
     sources: Vec<Layer>,
     /// Indexed by the key.
     held: Vec<Held>,
+    checks: Vec<HeldCheck>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct HeldCheck {
+    written: WrittenCheck,
+    /// The index of the source.
+    source: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +78,7 @@ impl Default for Settings {
             },
             from: None,
         });
-        Settings { sources: Vec::new(), held: held.collect() }
+        Settings { sources: Vec::new(), held: held.collect(), checks: Vec::new() }
     }
 }
 
@@ -95,6 +104,11 @@ impl Settings {
                     (Change::Append(more), _) => Value::List(more),
                 };
                 held.from = Some((source, entry.span));
+            }
+            for written in content.checks {
+                let is_other = |held: &HeldCheck| held.written.check.name != written.check.name;
+                settings.checks.retain(is_other);
+                settings.checks.push(HeldCheck { written, source });
             }
             problems.extend(content.problems);
         }
@@ -140,17 +154,28 @@ impl Settings {
     pub fn provenance(&self, key: Key) -> Provenance<'_> {
         match &self.held[key as usize].from {
             None => Provenance { origin: Origin::Default, name: None, place: None },
-            Some((source, span)) => {
-                let Layer { origin, name, text, .. } = &self.sources[*source];
-                let in_file =
-                    !matches!(origin, Origin::Topology | Origin::Environment | Origin::Flag);
-                Provenance {
-                    origin: *origin,
-                    name: Some(name),
-                    place: in_file.then(|| Place::of(text, span.start)),
-                }
-            }
+            Some((source, span)) => self.written_at(*source, span),
         }
+    }
+
+    fn written_at(&self, source: usize, span: &Range<usize>) -> Provenance<'_> {
+        let Layer { origin, name, text, .. } = &self.sources[source];
+        let in_file = !matches!(origin, Origin::Topology | Origin::Environment | Origin::Flag);
+        Provenance {
+            origin: *origin,
+            name: Some(name),
+            place: in_file.then(|| Place::of(text, span.start)),
+        }
+    }
+
+    /// The checks of the project, by their names; of two layers with a check of the same name, the later one has it.
+    pub fn checks(&self) -> impl Iterator<Item = &Check> {
+        self.checks.iter().map(|held| &held.written.check)
+    }
+
+    /// Where each check was set.
+    pub(super) fn checks_provenance(&self) -> impl Iterator<Item = Provenance<'_>> {
+        self.checks.iter().map(|held| self.written_at(held.source, &held.written.span))
     }
 
     /// A problem with a value, shown where it was set; `None` for a default.

@@ -3,9 +3,10 @@
 use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
 
+use super::checks::{CHECKS, Check};
 use super::key::{Key, Kind, Preset};
 use super::layer::Origin;
-use super::settings::Settings;
+use super::settings::{Provenance, Settings};
 use super::value::Value;
 use crate::duration;
 use crate::format::{json_text, safe_json};
@@ -32,7 +33,24 @@ pub fn as_toml(settings: &Settings, detail: Detail) -> String {
         text += &line;
         text.push('\n');
     }
+    for (check, provenance) in settings.checks().zip(settings.checks_provenance()) {
+        text.push('\n');
+        for (name, value) in fields(check) {
+            let mut line = format!("{name} = {}", toml(&value));
+            if detail == Detail::Provenance {
+                line = format!("{line:<47}  # {provenance}");
+            }
+            text += &line;
+            text.push('\n');
+        }
+    }
     text
+}
+
+fn fields(check: &Check) -> [(String, Json); 2] {
+    let millis = u64::try_from(check.timeout.as_millis()).unwrap_or(u64::MAX);
+    let name = |field| format!("{CHECKS}.{}.{field}", check.name);
+    [(name("command"), check.command.as_str().into()), (name("timeout_ms"), millis.into())]
 }
 
 fn line(settings: &Settings, key: Key) -> String {
@@ -79,25 +97,27 @@ struct Explained<'s> {
     column: Option<usize>,
 }
 
-impl Serialize for Shown<'_> {
+impl<'s> Serialize for Shown<'s> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let value = |key: Key| json(key.kind(), self.settings.value(key));
-        let explained = |key: Key| {
-            let from = self.settings.provenance(key);
-            Explained {
-                value: value(key),
-                layer: from.origin.name(),
-                from: from.name,
-                line: from.place.map(|place| place.line),
-                column: from.place.map(|place| place.column),
-            }
+        let explained = |value: Json, from: Provenance<'s>| Explained {
+            value,
+            layer: from.origin.name(),
+            from: from.name,
+            line: from.place.map(|place| place.line),
+            column: from.place.map(|place| place.column),
         };
-        let keys = Key::ALL.iter().copied();
+        let settings = self.settings;
+        let of_key = |key: &Key| (key.name().to_owned(), value(*key), settings.provenance(*key));
+        let checks = settings.checks().zip(settings.checks_provenance());
+        let of_check = |(check, from): (&Check, Provenance<'s>)| {
+            fields(check).map(|(name, value)| (name, value, from))
+        };
+        let all = Key::ALL.iter().map(of_key).chain(checks.flat_map(of_check));
         match self.detail {
-            Detail::Value => serializer.collect_map(keys.map(|key| (key.name(), value(key)))),
-            Detail::Provenance => {
-                serializer.collect_map(keys.map(|key| (key.name(), explained(key))))
-            }
+            Detail::Value => serializer.collect_map(all.map(|(name, value, _)| (name, value))),
+            Detail::Provenance => serializer
+                .collect_map(all.map(|(name, value, from)| (name, explained(value, from)))),
         }
     }
 }

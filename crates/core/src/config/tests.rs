@@ -353,6 +353,8 @@ fn each_value_tells_where_it_came_from() {
     # slots.reviewer.output_cap is not set: as backend.output_cap
     slots.beads.command = "bd"                       # default
 
+    exchange.max_rounds = 2                          # default
+
     core.state_dir = ".autoloop"                     # default
     # core.journal_file is not set: journal.jsonl in core.state_dir
     # core.memory_file is not set: memory.jsonl in core.state_dir
@@ -437,6 +439,7 @@ fn each_value_tells_where_it_came_from() {
       "slots.reviewer.leftovers": null,
       "slots.reviewer.output_cap": null,
       "slots.beads.command": "bd",
+      "exchange.max_rounds": 2,
       "core.state_dir": ".autoloop",
       "core.journal_file": null,
       "core.memory_file": null,
@@ -475,6 +478,7 @@ fn assignment() -> impl Strategy<Value = (Key, String)> {
             Kind::List => "\\['[a-z,]{1,4}', '[a-z ,]{0,4}'\\]".boxed(),
             Kind::Variables => "\\['[A-Z]{1,4}', '[A-Z]{1,4}=[a-z ,]{0,4}'\\]".boxed(),
             Kind::Flag => "true|false|'yes'|'off'".boxed(),
+            Kind::Count { most: ..10, .. } => "[1-3]".boxed(),
             Kind::Count { .. } | Kind::Limit | Kind::Bytes => "[1-9][0-9]{0,2}".boxed(),
             Kind::Cost => "[1-9][0-9]{0,2}(\\.[0-9]{1,2})?|'\\$[1-9]'".boxed(),
             Kind::Millis { .. } | Kind::Time => "[1-9][0-9]{0,2}|'[1-9][0-9]{0,2}s'".boxed(),
@@ -550,4 +554,57 @@ proptest! {
             prop_assert!(plan.is_ok());
         }
     }
+}
+
+#[test]
+fn checks_are_tables_with_names() {
+    let user = "[checks.lint]\ncommand = 'old'\n[checks.test]\ncommand = 'make test'";
+    let project = "[checks.lint]\ncommand = 'cargo clippy'\ntimeout_ms = '90s'";
+    let reading = Settings::resolve(&[
+        Layer::file(Origin::User, "user.toml", user),
+        Layer::file(Origin::Project, "autoloops.toml", project),
+    ]);
+    assert_eq!(reading.problems, []);
+    let shown = as_toml(&reading.settings, Detail::Provenance);
+    let checks = shown.split_once("\nchecks").map(|(_, checks)| format!("checks{checks}"));
+    insta::assert_snapshot!(checks.unwrap(), @r#"
+    checks.test.command = "make test"                # user: user.toml, line 3
+    checks.test.timeout_ms = 600000                  # user: user.toml, line 3
+
+    checks.lint.command = "cargo clippy"             # project: autoloops.toml, line 1
+    checks.lint.timeout_ms = 90000                   # project: autoloops.toml, line 1
+    "#);
+    let json: serde_json::Value =
+        serde_json::from_str(&as_json(&reading.settings, Detail::Value)).unwrap();
+    assert_eq!(json["checks.lint.command"], "cargo clippy");
+}
+
+#[test]
+fn an_invalid_check_is_an_error_at_its_place() {
+    let problems = |text: &str| {
+        let reading = Settings::resolve(&[Layer::file(Origin::Project, "a.toml", text)]);
+        reading.problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    let found = [
+        "checks = 'make'",
+        "checks.test = 'make'",
+        "[checks.'a b']\ncommand = 'x'",
+        "[checks.test]\ntimeout_ms = 5",
+        "[checks.test]\ncommand = ''",
+        "[checks.test]\ncommand = 'x'\ntimeout_ms = 0",
+        "[checks.test]\ncomand = 'x'",
+        "[check.test]\ncommand = 'x'",
+    ]
+    .map(problems);
+    insta::assert_snapshot!(found.join("\n"), @r#"
+    a.toml: line 1, column 10: checks is "make"; expected a table like [checks.test]
+    a.toml: line 1, column 15: checks.test is "make"; expected a table: [checks.test]
+    a.toml: line 1, column 9: invalid name of a check: checks.a b; expected letters, digits, '-' and '_'
+    a.toml: line 1, column 9: checks.test has no command; expected a command for the shell: command = "make test"
+    a.toml: line 2, column 11: checks.test.command is ""; expected a text that is not blank
+    a.toml: line 3, column 14: checks.test.timeout_ms is 0; expected a whole number of milliseconds, at least 1, or a duration like "90s" or "1.5h"
+    a.toml: line 1, column 9: checks.test has no command; expected a command for the shell: command = "make test"
+    a.toml: line 2, column 1: unknown key checks.test.comand; did you mean command?
+    a.toml: line 1, column 2: unknown table check; did you mean checks?
+    "#);
 }

@@ -12,12 +12,13 @@ mod wire;
 use wire::Wire;
 
 use super::{
-    ChainOutcome, Changes, Glance, Heading, HeldBy, Object, Phase, Picked, Record, SlotOutcome,
-    SlotsEnd, StopReason, Text, ViolationOutcome,
+    ChainOutcome, Changes, ExchangeOutcome, Glance, Heading, HeldBy, Object, Phase, Picked, Record,
+    Side, SlotOutcome, SlotsEnd, StopReason, Text, ViolationOutcome,
 };
 use crate::agents::{Answer, Dollars, ErrorClass, prices};
 use crate::config::{BackendKind, Isolation, ItemSource};
 use crate::merge::MergeOutcome;
+use crate::message::Type as MessageType;
 use crate::review::Verdict;
 use crate::topic::Topic;
 use crate::wire_enum::Word;
@@ -250,6 +251,23 @@ system_events! {
         outcome: Word<ViolationOutcome>,
         /// How many changes below this path are part of the violation.
         beneath: Option<u64>,
+    }
+
+    /// The harness ran a command on a clean checkout of a commit.
+    CheckFinish = "check.finish" {
+        /// The check of the settings; empty for a command that a reviewer cited.
+        name: String,
+        command: String,
+        commit: String,
+        exit_code: ExitCode,
+        timed_out: bool,
+        elapsed_ms: u64,
+        /// The BLAKE3 digest of its output, as far as that is in its file.
+        digest: String,
+        /// The end of its output.
+        output: String,
+        /// Why it could not be run.
+        reason: Option<String>,
     }
 
     LoopReverted = "loop.reverted" {
@@ -571,6 +589,105 @@ system_events! {
         detail: Option<String>,
         /// The flag that raises it.
         raise: Option<String>,
+    }
+
+    ExchangeStart = "exchange.start" {
+        author: String,
+        reviewer: String,
+        pr: u64,
+        branch: String,
+        /// The commit that the change is compared with; empty where it is not known.
+        base: String,
+        /// The maximum number of rounds.
+        rounds: u64,
+        max_turns: u64,
+        max_runtime_s: u64,
+        /// The conversation of its messages.
+        conversation: String,
+    }
+
+    /// From here on the harness runs the agent of the author too.
+    ExchangeAuto = "exchange.auto" {
+        round: u64,
+    }
+
+    ExchangeResume = "exchange.resume" {
+        previous_outcome: Word<ExchangeOutcome>,
+    }
+
+    /// A message, before it is delivered: its file, whole.
+    ExchangeMessage<'a> = "exchange.message" {
+        round: u64,
+        kind: Word<MessageType>,
+        message_id: String,
+        file: String,
+        /// The commit that it is about.
+        commit: String,
+        /// The unresolved findings of a response that block.
+        blocking_count: Option<u64>,
+        escalation: Option<String>,
+        /// The findings that the author addressed.
+        findings: Option<String>,
+        /// The file of the findings packet, relative to the workspace, and its content.
+        packet: Option<String>,
+        packet_text: Option<Text<'a>>,
+        text: Text<'a>,
+    }
+
+    /// A message is in the inbox of its recipient.
+    ExchangeSent = "exchange.sent" {
+        message_id: String,
+        file: String,
+    }
+
+    /// An agent starts.
+    ExchangePhase = "exchange.phase" {
+        side: Word<Side>,
+        /// Counted from 0.
+        attempt: u64,
+    }
+
+    ExchangeReview<'a> = "exchange.review" {
+        round: u64,
+        /// Counted from 0.
+        attempt: u64,
+        commit: String,
+        verdict: Word<Verdict>,
+        /// Why there is no usable answer.
+        reason: String,
+        elapsed_ms: u64,
+        exit_code: Option<ExitCode>,
+        /// How often the model was asked, where the client reports it.
+        turns: Option<u64>,
+        enforcement: Option<Word<HeldBy>>,
+        /// The findings packet of the answer.
+        packet: Option<Text<'a>>,
+        /// Shortened.
+        output: Option<Text<'a>>,
+    }
+
+    /// The agent of the author ended.
+    ExchangeAuthor<'a> = "exchange.author" {
+        round: u64,
+        exit_code: ExitCode,
+        timed_out: bool,
+        elapsed_ms: u64,
+        /// The commit with its work.
+        commit: String,
+        /// Why it failed.
+        reason: Option<String>,
+        /// Shortened.
+        output: Option<Text<'a>>,
+    }
+
+    /// The harness ends, and the exchange waits for a command.
+    ExchangeWait = "exchange.wait" {
+        side: Word<Side>,
+    }
+
+    ExchangeFinish = "exchange.finish" {
+        outcome: Word<ExchangeOutcome>,
+        reason: String,
     }
 
     QueueAdded = "queue.task.added" {

@@ -73,6 +73,28 @@ words! {
         NotListed = "not told one by one",
     }
 
+    /// One of the two agents of a review by message.
+    Side {
+        Author = "author",
+        Reviewer = "reviewer",
+    }
+
+    /// How a review by message ended.
+    ExchangeOutcome {
+        Approved = "approved",
+        /// Blocking findings are left after the last round.
+        BlockersRemain = "blockers_remain",
+        BudgetExceeded = "budget_exceeded",
+        /// A limit of the run on cost or tokens leaves no room for another turn.
+        LimitReached = "limit_reached",
+        /// The reviewer gave no usable answer.
+        Undelivered = "undelivered",
+        /// The agent of the author failed, or changed nothing.
+        AuthorFailed = "author_failed",
+        /// It was asked to stop, and can be resumed.
+        Interrupted = "interrupted",
+    }
+
     SlotsEnd {
         Iterations = "iterations",
         StopMarker = "stop_marker",

@@ -204,8 +204,11 @@ impl OtherRun {
         if record.has_payload() {
             return;
         }
+        // Every command ends the wait.
+        self.end.take_if(|(status, _)| *status == Status::Waiting);
         match record.event() {
-            Event::ChainStart(_) | Event::SlotRunStart(_) if !self.times.0.is_empty() => {}
+            Event::ChainStart(_) | Event::SlotRunStart(_) | Event::ExchangeStart(_)
+                if !self.times.0.is_empty() => {}
             Event::ChainStart(start) => {
                 self.times.0.clone_from(&self.times.1);
                 self.parent = start.parent_id;
@@ -218,9 +221,21 @@ impl OtherRun {
                 self.objective = format!("items from {}", start.source);
                 self.progress.1 = start.iterations;
             }
-            Event::ChainResume(_) | Event::SlotRunResume(_) => {
+            Event::ExchangeStart(start) => {
+                self.times.0.clone_from(&self.times.1);
+                self.objective = format!("review of {}", start.branch);
+                self.progress.1 = start.rounds;
+            }
+            Event::ChainResume(_) | Event::SlotRunResume(_) | Event::ExchangeResume(_) => {
                 self.end = None;
                 self.raise.clear();
+            }
+            Event::ExchangeWait(wait) => {
+                self.end = Some((Status::Waiting, format!("for the {}", wait.side)));
+            }
+            Event::ExchangeFinish(finish) => {
+                let outcome = finish.outcome.to_string();
+                self.end = Some((Status::of_reason(&outcome), outcome));
             }
             Event::ChainStepStart(start) => self.step_run = start.run_id,
             Event::ChainStepFinish(finish) => self.progress.0 = finish.step,
@@ -259,7 +274,9 @@ impl View for Runs {
             return;
         }
         let place = *self.places.entry(id.clone().into_owned()).or_insert_with(|| {
-            let other = [Kind::Chain, Kind::Slots].into_iter().find(|kind| kind.concerns(record));
+            let other = [Kind::Chain, Kind::Slots, Kind::Exchange]
+                .into_iter()
+                .find(|kind| kind.concerns(record));
             self.runs.push(match other {
                 None => SomeRun::Loop(Box::new(Run::new(&id))),
                 Some(kind) => SomeRun::Other(Box::new(OtherRun {

@@ -277,7 +277,7 @@ fn after_review(slot: &Slot, last: &Reviewed, rules: &SlotRules) -> SlotStep {
         (Ruling::Fail, _) if verdict == Verdict::Violation => {
             slot.ends(Outcome::Violation, broken(last, rules))
         }
-        (Ruling::Fail, _) => slot.ends(Outcome::Failed, &*last.reason),
+        (Ruling::Fail | Ruling::Escalate, _) => slot.ends(Outcome::Failed, &*last.reason),
         (Ruling::Revise | Ruling::Stuck, Some(fix)) => match &fix.failure {
             Some(failure) => slot.ends(Outcome::Failed, failure.of("fixer")),
             None => SlotStep::Review { attempt: next },

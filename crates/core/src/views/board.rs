@@ -151,6 +151,7 @@ impl Board {
             None => String::new(),
             Some(Kind::Loop) => format!("iteration {done}{of}"),
             Some(Kind::Chain) => format!("{done}{of} steps done"),
+            Some(Kind::Exchange) => format!("round {done}{of}"),
             Some(Kind::Slots) => {
                 let left = left.map(|left| format!(", {left} left")).unwrap_or_default();
                 let items = format!("{taken} taken, {passed} passed, {failed} failed{left}");

@@ -142,18 +142,27 @@ impl Workspace {
     pub fn send(&self, mut envelope: Envelope) -> Result<Envelope, MailError> {
         self.ensure_agent(&envelope.from)?;
         envelope.to.iter().try_for_each(|agent| self.ensure_agent(agent))?;
-        self.init(&[&[envelope.from.clone()], &envelope.to[..]].concat())?;
-        self.sweep()?;
         let name = self.stamp(&mut envelope);
-        let text = envelope.print();
-        let checked = Message::read(text.as_bytes());
-        if checked.value.is_none() {
-            return Err(MailError::Invalid(checked.problems));
-        }
-        let sending = self.agent_dir(&envelope.from).join(SENDING);
-        let placed = self.place(&sending, &sending.join(&name), text.as_bytes())?;
-        self.finish(&envelope, &placed.path, text.as_bytes())?;
+        self.deliver(&name, envelope.print().as_bytes())?;
         Ok(envelope)
+    }
+
+    /// Delivers a message as the file `name`, unless that was delivered before.
+    pub fn deliver(&self, name: &str, bytes: &[u8]) -> Result<(), MailError> {
+        let checked = Message::read(bytes);
+        let Some(Message { envelope, .. }) = checked.value else {
+            return Err(MailError::Invalid(checked.problems));
+        };
+        self.init(std::slice::from_ref(&envelope.from))?;
+        self.init(&envelope.to)?;
+        self.sweep()?;
+        let dir = self.agent_dir(&envelope.from);
+        if self.world.disk.stat(&dir.join(OUTBOX).join(name)).is_ok() {
+            return Ok(());
+        }
+        let sending = dir.join(SENDING);
+        let placed = self.place(&sending, &sending.join(name), bytes)?;
+        self.finish(&envelope, &placed.path, bytes)
     }
 
     /// Sets the id and the time, and returns the name of the file.

@@ -403,6 +403,7 @@ pub(crate) fn seen_from(tree: &Path, path: &Path) -> PathBuf {
 pub(crate) fn sweep(state_dir: &Path, world: &World) {
     for run in concurrent::abandoned(state_dir, world) {
         Scratch::sweep(&run.scratch());
+        Scratch::sweep(&run.checkout());
         // Slots have their notes one level deeper.
         for inside in fs::read_dir(&run).into_iter().flatten().flatten() {
             if inside.file_type().is_ok_and(|kind| kind.is_dir()) {

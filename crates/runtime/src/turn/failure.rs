@@ -1,11 +1,13 @@
 //! Why the job of an agent failed.
 
-use autoloop_core::agents::Outcome;
+use autoloop_core::agents::{ClientError, Outcome};
 use autoloop_core::failure::{TurnFailure, last_line};
 use autoloop_core::plan::BackendPlan;
 use autoloop_core::text::one_line;
 
-use crate::world::{Cause, Ending, Finished};
+use super::retry::client_error;
+use crate::error::DriveError;
+use crate::world::{Cause, Ending, Finished, Obstacle};
 
 /// Why an agent failed, if it did. One that was asked to end and exits with 0 did not.
 pub(crate) fn failure(finished: &Finished, backend: &BackendPlan) -> Option<TurnFailure> {
@@ -15,6 +17,24 @@ pub(crate) fn failure(finished: &Finished, backend: &BackendPlan) -> Option<Turn
         (Cause::Interrupt, _) => Some(TurnFailure::interrupt()),
         (Cause::Itself, code) => Some(TurnFailure::exit(code, &cause(finished))),
     }
+}
+
+/// Why no turn of an agent can succeed, if that is so: its program is missing, or its client refuses to work.
+/// `missing` makes the error of a missing program.
+pub(crate) fn client_failure(
+    finished: &Finished,
+    backend: &BackendPlan,
+    missing: impl FnOnce(String) -> DriveError,
+) -> Option<DriveError> {
+    if let Ending::NeverStarted(why) = &finished.ending
+        && why.obstacle == Obstacle::Program
+    {
+        return Some(missing(why.message.clone()));
+    }
+    let is_of_client =
+        |error: &ClientError| error.class.is_transient() || error.class.is_permanent();
+    let error = client_error(finished, backend).filter(is_of_client)?;
+    Some(DriveError::Client { client: backend.command.clone(), error })
 }
 
 /// Why it could not be started, what its client reports, or its last line on standard error. Some clients print errors

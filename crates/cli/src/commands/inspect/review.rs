@@ -10,7 +10,9 @@ use serde_json::json;
 
 use super::Source;
 use super::excerpt::{Found, Out, for_each_record};
+use crate::commands::review::status;
 use crate::failure::Failure;
+use crate::terminal;
 
 /// Characters of the end of the output that are shown.
 const TAIL: usize = 2000;
@@ -36,6 +38,11 @@ pub(crate) struct Args {
 pub(super) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let journal = args.source.journal(world)?;
     let run = args.source.run(&*journal)?;
+    if let Some(text) =
+        status::of_run(args.source.project_dir.as_deref(), &run, args.format, world)?
+    {
+        return Ok(terminal::print(&text)?);
+    }
     let review = look_up(&*journal, &run, args.iteration)?;
     let output = text_of(&review, &*journal, "output", Keep::End(TAIL))?;
     let diff = text_of(&review, &*journal, "diff", Keep::Beginning(LONGEST_DIFF))?;

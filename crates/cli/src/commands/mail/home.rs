@@ -18,7 +18,7 @@ const AGENT: &str = "OACP_AGENT";
 /// The file that marks a workspace of the public tool, and the link to it in a project.
 const MARKERS: [&str; 2] = ["workspace.json", ".oacp"];
 
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Home {
     /// Directory that contains projects/ [env: OACP_HOME]
     #[arg(long, value_name = "DIR", global = true)]
@@ -30,15 +30,25 @@ pub(crate) struct Home {
 
 impl Home {
     pub(crate) fn workspace(&self, world: &World) -> Result<Workspace, Failure> {
+        self.workspace_of(None, world)
+    }
+
+    /// The same for the project in `dir`, or the current one.
+    pub(crate) fn workspace_of(
+        &self,
+        dir: Option<&Path>,
+        world: &World,
+    ) -> Result<Workspace, Failure> {
+        let in_state_dir = |project: Option<&str>| in_state_dir(dir, world, project);
         let home = self.home.clone().or_else(|| variable(HOME).map(PathBuf::from));
         let project = self.project.clone().or_else(|| variable(PROJECT));
         let dir = match (home, project) {
             (Some(home), project) => in_home(&home, project.as_deref())?,
             (None, None) => match above() {
                 Some(dir) => dir,
-                None => in_state_dir(world, None)?,
+                None => in_state_dir(None)?,
             },
-            (None, project) => in_state_dir(world, project.as_deref())?,
+            (None, project) => in_state_dir(project.as_deref())?,
         };
         Ok(Workspace::new(dir, world))
     }
@@ -81,8 +91,12 @@ fn in_home(home: &Path, project: Option<&str>) -> Result<PathBuf, Failure> {
     }
 }
 
-fn in_state_dir(world: &World, project: Option<&str>) -> Result<PathBuf, Failure> {
-    let located = settings::locate(None, world)?;
+fn in_state_dir(
+    dir: Option<&Path>,
+    world: &World,
+    project: Option<&str>,
+) -> Result<PathBuf, Failure> {
+    let located = settings::locate(dir, world)?;
     let state_dir = &located.files.state_dir;
     layout::prepare(state_dir, &located.dir).map_err(|error| {
         Failure::failed(format!("cannot create {}: {error}", state_dir.display()))

@@ -4,8 +4,9 @@ use super::{Board, End, Kind, Outcome, Parked, Part, Phase, ROWS, Row, in_line};
 use crate::coordinator::Status;
 use crate::layout::{branch_path, run_path, slot_path};
 use crate::record::{
-    self, BackendParked, BackendResumed, ChainOutcome, ChainStart, Event, Glance, LoopStart,
-    LoopStop, SlotFinish, SlotOutcome, SlotRunFinish, SlotRunStart, WaveStart,
+    self, BackendParked, BackendResumed, ChainOutcome, ChainStart, Event, ExchangeOutcome,
+    ExchangePhase, Glance, LoopStart, LoopStop, Side, SlotFinish, SlotOutcome, SlotRunFinish,
+    SlotRunStart, WaveStart,
 };
 use crate::run_id::RunId;
 use crate::wave::objectives;
@@ -31,6 +32,7 @@ impl Board {
             }
             "slot" | "slots" if is_own => self.apply_to_slots(record),
             "chain" if is_own => self.apply_to_chain(record),
+            "exchange" if is_own => self.apply_to_exchange(record),
             "wave" => self.apply_to_wave(&run, record),
             "backend" => self.apply_to_backend(&run, record),
             _ => self.apply_to_loop(&run, record),
@@ -239,6 +241,75 @@ impl Board {
 
     fn step(&mut self, step: u64) -> Option<&mut Row> {
         self.rows.iter_mut().find(|row| row.level == 0 && row.number == step)
+    }
+
+    fn apply_to_exchange(&mut self, record: &Glance<'_>) {
+        let round: u64 = record.iteration().parse().unwrap_or_default();
+        self.progress.done = self.progress.done.max(round);
+        let event = record.event();
+        if self.outcome.as_ref().is_some_and(|outcome| outcome.word == Status::Waiting.name()) {
+            self.outcome = None;
+        }
+        match event {
+            Event::ExchangeStart(start) if self.kind.is_none() => {
+                self.begin(Kind::Exchange, &format!("review of {}", start.branch), record);
+                self.progress.of = start.rounds;
+                for (name, agent) in [("reviewer", &start.reviewer), ("author", &start.author)] {
+                    let dir = run_path(Kind::Exchange, &self.id);
+                    let (run, item) = (self.id.clone(), in_line(agent));
+                    self.rows.push(Row { run, name: name.to_owned(), item, dir, ..Row::default() });
+                }
+            }
+            Event::ExchangePhase(ExchangePhase { side, attempt }) => {
+                let (phase, output) = match side.known() {
+                    Some(Side::Reviewer) => {
+                        (Phase::Review { attempt }, format!("review-{round}-{attempt}.out"))
+                    }
+                    _ => (Phase::Fix { attempt: round }, format!("author-{round}.out")),
+                };
+                self.update_side(side.known(), |row| {
+                    row.enter(phase, record);
+                    row.prints_to(&output);
+                });
+            }
+            Event::ExchangeReview(review) => {
+                let note = format!("{}: {}", review.verdict, review.reason);
+                self.update_side(Some(Side::Reviewer), |row| {
+                    row.note = in_line(&note);
+                    row.enter(Phase::Between, record);
+                });
+            }
+            Event::ExchangeAuthor(turn) => {
+                let note = turn.reason.unwrap_or_else(|| turn.commit.clone());
+                self.update_side(Some(Side::Author), |row| {
+                    row.note = in_line(&note);
+                    row.enter(Phase::Between, record);
+                });
+            }
+            Event::ExchangeResume(_) => self.outcome = None,
+            Event::ExchangeWait(_) => {
+                let word = Status::Waiting.name().to_owned();
+                self.outcome = Some(Outcome { word, end: End::Idle });
+            }
+            Event::ExchangeFinish(finish) => {
+                let end = match finish.outcome.known() {
+                    Some(ExchangeOutcome::Approved) => End::Done,
+                    Some(ExchangeOutcome::Undelivered | ExchangeOutcome::AuthorFailed) => {
+                        End::Failed
+                    }
+                    _ => End::Stopped,
+                };
+                self.outcome = Some(Outcome { word: finish.outcome.to_string(), end });
+            }
+            _ => {}
+        }
+    }
+
+    fn update_side(&mut self, side: Option<Side>, update: impl FnOnce(&mut Row)) {
+        let place = usize::from(side != Some(Side::Reviewer));
+        if let Some(row) = self.rows.get_mut(place) {
+            update(row);
+        }
     }
 
     fn apply_to_slots(&mut self, record: &Glance<'_>) {

@@ -39,9 +39,10 @@ use crate::review::{ConcurrentRuns, OtherWriters, Subject, evidence, seen_from};
 use crate::sandbox::{Extent, siblings};
 use crate::site::SlotProgress;
 use crate::turn::{
-    LINE, Launch, Place, Turn, Waiting, client_error, failure, millis, notes, recorded, said, usage,
+    LINE, Launch, Place, Turn, Waiting, client_failure, failure, millis, notes, recorded, said,
+    usage,
 };
-use crate::world::{Cause, Ending, Finished, Obstacle, Reading};
+use crate::world::{Cause, Finished, Reading};
 
 /// Maximum number of characters of a reason on record and in the queue. The record of a review has more of it.
 const LONGEST_REASON: usize = 4_000;
@@ -619,17 +620,8 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
     /// Fails where the program of an agent is missing, which may have been removed since the run began, or where its
     /// client cannot work. Neither is a failure of the item.
     fn check_agent(&self, finished: &Finished, order: &Order<'_>) -> Result<(), DriveError> {
-        match &finished.ending {
-            Ending::NeverStarted(why) if why.obstacle == Obstacle::Program => {
-                Err(agent_missing(&self.run.loaded, order.phase, why.message.clone()))
-            }
-            _ => match client_error(finished, order.backend) {
-                Some(error) if error.class.is_transient() || error.class.is_permanent() => {
-                    Err(DriveError::Client { client: order.backend.command.clone(), error })
-                }
-                _ => Ok(()),
-            },
-        }
+        let missing = |why| agent_missing(&self.run.loaded, order.phase, why);
+        client_failure(finished, order.backend, missing).map_or(Ok(()), Err)
     }
 
     /// Records how an agent ended, behind its usage. One that failed because the disk is full is started again
