@@ -119,7 +119,6 @@ fn wrong_values_are_errors_and_the_layer_below_holds() {
     insta::assert_snapshot!(problems(&layers), @r#"
     error: autoloops.toml: line 1, column 18: review.enabled is "maybe"; expected true or false <- "'maybe'"
     error: autoloops.toml: line 2, column 16: journal.sync is "sometimes"; expected "always", "iteration" or "never" <- "'sometimes'"
-    error: autoloops.toml: line 3, column 11: backend is "x"; expected a table: [backend] <- "'x'"
     error: autoloops.toml: line 4, column 25: parallel.max_branches is 0; expected a whole number from 1 to 1000 <- "0"
     "#);
     let Reading { settings, .. } = Settings::resolve(&layers);
@@ -389,6 +388,7 @@ fn each_value_tells_where_it_came_from() {
       "backend.command": "pi",
       "backend.args": [],
       "backend.model": null,
+      "backend.env": [],
       "backend.prompt_mode": null,
       "backend.output": null,
       "backend.timeout_ms": 1800000,
@@ -403,6 +403,7 @@ fn each_value_tells_where_it_came_from() {
       "review.command": null,
       "review.args": null,
       "review.model": null,
+      "review.env": null,
       "review.prompt_mode": null,
       "review.output": null,
       "review.timeout_ms": 2,
@@ -432,6 +433,7 @@ fn each_value_tells_where_it_came_from() {
       "slots.reviewer.command": null,
       "slots.reviewer.args": null,
       "slots.reviewer.model": null,
+      "slots.reviewer.env": null,
       "slots.reviewer.prompt_mode": null,
       "slots.reviewer.output": null,
       "slots.reviewer.timeout_ms": null,
