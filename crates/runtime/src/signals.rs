@@ -17,6 +17,9 @@ use crate::process::Interrupts;
 /// notice that, and clean up.
 const MOST_REQUESTS: usize = 2;
 
+/// The thread calls little, and its stack counts as memory of the process.
+const STACK: usize = 256 * 1024;
+
 /// Signals are sent to the process, so there is one answer for all of it.
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 
@@ -33,7 +36,7 @@ pub fn listen(interrupts: &Interrupts) -> io::Result<()> {
     let hangup = Some(SIGHUP).filter(|hangup| !is_ignored(*hangup, &status));
     let mut signals = Signals::new([SIGINT, SIGTERM].into_iter().chain(hangup))?;
     let interrupts = interrupts.clone();
-    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+    thread::Builder::new().name("signals".to_owned()).stack_size(STACK).spawn(move || {
         for signal in signals.forever() {
             REQUESTED.store(true, Ordering::Relaxed);
             if interrupts.count() >= MOST_REQUESTS {

@@ -22,6 +22,9 @@ use crate::world::{CRASH_GRACE, Ending, Finished, Job, OsEntropy, Signal};
 /// How often a shim is woken, in case that it was stopped.
 const WAKE: Duration = Duration::from_secs(1);
 
+/// The thread of a shim mostly waits, and its stack counts as memory of the process.
+const STACK: usize = 256 * 1024;
+
 /// A job to run, and where its end is reported.
 pub(super) struct Request {
     pub(super) job: Job,
@@ -52,7 +55,7 @@ struct Shim {
 pub(super) fn start(program: PathBuf, request: Request, idle: IdleShims) -> io::Result<()> {
     // The thread that starts the shim stays until its end, because the parent-death signal is bound to the thread.
     let run = move || run_jobs(&program, request, &idle);
-    thread::Builder::new().name("shim".to_owned()).spawn(run).map(drop)
+    thread::Builder::new().name("shim".to_owned()).stack_size(STACK).spawn(run).map(drop)
 }
 
 fn run_jobs(program: &Path, mut request: Request, idle: &IdleShims) {
