@@ -34,7 +34,10 @@ pub(crate) fn slots_review_fix_and_merge(client: &'static str) {
     let Some(lab) = Lab::new(client, User::Ours, model) else { return };
     let sandbox = &lab.sandbox;
     add(&lab, &["one", "two"]);
-    let output = lab.run(&["slots", "--review", "--parallel-agents", "2", "-p", client]);
+    // Two first starts of OpenCode at once may lock its database, which is waited for.
+    let wait = ["--set", "backend.first_wait=1s"];
+    let words = ["slots", "--review", "--parallel-agents", "2", "-p", client];
+    let output = lab.run(&[&words[..], &wait].concat());
     assert_eq!(output.code, Some(0), "{output}\n{}", sandbox.journal());
     assert_eq!(sandbox.fields("slot.merge", "outcome"), ["merged"; 2], "{output}");
     assert_eq!(sandbox.read("made-t-1"), b"t-1\nfixed\n");

@@ -117,7 +117,8 @@ const RATE_LIMIT: &[&str] = &[
     "quota increase",
     "suggested retry after",
 ];
-const OVERLOADED: &[&str] = &["overloaded", "high demand", "at capacity"];
+// A client may lock its own database: two first starts of OpenCode at once do.
+const OVERLOADED: &[&str] = &["overloaded", "high demand", "at capacity", "database is locked"];
 const AUTH: &[&str] = &[
     "api key",
     "api_key",
@@ -253,6 +254,7 @@ mod tests {
             (None, "Not logged in · Please run /login"),
             (Some(500), "oops"),
             (Some(529), "Overloaded"),
+            (None, "database is locked"),
             (None, "connect ECONNREFUSED 127.0.0.1:9"),
             (Some(404), "model: nope"),
             (None, "Codex ran out of room in the model's context window."),
@@ -283,6 +285,7 @@ mod tests {
         auth: Not logged in · Please run /login
         server: oops
         overloaded: Overloaded
+        overloaded: database is locked
         network: connect ECONNREFUSED 127.0.0.1:9
         model: model: nope
         context: Codex ran out of room in the model's context window.
