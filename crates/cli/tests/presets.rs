@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fs;
 use std::path::Path;
 
+use autoloop_core::agents::Adapter;
 use autoloop_core::topology::{OPENING_EVENT, Topology};
 use autoloop_testkit::Sandbox;
 use insta::assert_snapshot;
@@ -508,4 +509,24 @@ fn words_in_the_wrong_order_are_put_right() {
         let said = refused(&sandbox, typed);
         assert!(said.contains(advice), "{typed:?}: {said}");
     }
+}
+
+#[test]
+fn no_preset_names_a_client() {
+    let mut places = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../../presets")];
+    let mut files = 0;
+    while let Some(place) = places.pop() {
+        if place.is_dir() {
+            places.extend(fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().path()));
+            continue;
+        }
+        files += 1;
+        let text = fs::read_to_string(&place).unwrap().to_lowercase();
+        let is_named =
+            |name: &str| text.split(|c: char| !c.is_alphanumeric()).any(|word| word == name);
+        for client in Adapter::ALL {
+            assert!(!is_named(client.program), "{} names {}", place.display(), client.program);
+        }
+    }
+    assert!(files > SHIPPED.len(), "{files}");
 }
