@@ -6,7 +6,7 @@ use crate::text::{length, shown};
 use crate::timestamp::Timestamp;
 use crate::wire_enum::WireEnum;
 
-/// What a rule returns: the value, or why the node is none.
+/// What a rule returns: the value, or why the node is invalid.
 pub(super) type Ruled<T> = Result<T, String>;
 
 /// The entries of a mapping that were not read yet.

@@ -290,7 +290,7 @@ impl<'h> Review<'h> {
         blocking || self.packet.is_some_and(|packet| packet.unresolved_blockers().next().is_some())
     }
 
-    /// What every terminal response has to fulfil; `false` if it is none of this review.
+    /// What every terminal response has to fulfil; `false` if it does not belong to this review.
     fn is_response(&mut self, filed: &'h Filed, head: Option<&str>) -> bool {
         let Envelope { from, kind, .. } = &filed.message.envelope;
         if self.author.as_ref() == Some(from) {

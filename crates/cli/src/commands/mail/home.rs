@@ -55,7 +55,7 @@ impl Home {
 }
 
 /// The agent that a flag or the environment names. A flag that contradicts the environment is refused: an agent has the
-/// variable from whoever started it.
+/// variable from the process that started it.
 pub(crate) fn agent(flag: Option<&AgentName>, name: &str) -> Result<AgentName, Failure> {
     let own = variable(AGENT).map(|own| {
         own.parse::<AgentName>()
