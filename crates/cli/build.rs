@@ -1,6 +1,6 @@
 //! Links the release binary statically.
 //!
-//! An agent runs `autoloop emit` forevery event, and loading shared libraries is a third of what that
+//! An agent runs `autoloop emit` for every event, and loading shared libraries is a third of what that
 //! costs. The usual switch, `-C target-feature=+crt-static`, cannot be given to one binary only, and
 //! procedural macros refuse to be built with it; so the linker is told directly. Wherever the static
 //! libraries of glibc are not installed, and on other systems, the binary is linked as usual.

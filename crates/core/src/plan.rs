@@ -33,7 +33,7 @@ pub struct Plan {
     pub review: Option<ReviewPlan>,
     /// In characters; `None` is no limit.
     pub memory_budget: Option<usize>,
-    /// The instructions forevery iteration, relative to the directory of the loop.
+    /// The instructions for every iteration, relative to the directory of the loop.
     pub harness: Option<PathBuf>,
     pub files: Files,
     /// `None` if waves are disabled.

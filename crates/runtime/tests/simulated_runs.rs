@@ -31,7 +31,7 @@
 //! - what is remembered.
 //!
 //! The journals differ. A crashed iteration is there twice, with the events of both attempts; the
-//! second start makes the first attempt void, for the harness and forevery view. Refusals in it
+//! second start makes the first attempt void, for the harness and for every view. Refusals in it
 //! stay recorded. Memory is not written twice, because these agents check first. A run that failed
 //! is resumed once more at the end, which retries the failed iteration with the same result.
 //!

@@ -58,7 +58,7 @@ impl Sandbox {
         Sandbox { dir, root, binary: binary.into(), env: Vec::new() }
     }
 
-    /// Sets a variable forevery command from here on.
+    /// Sets a variable for every command from here on.
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), value.into()));
         self

@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A message forevery request to stop, and another after the time to cancel.
+/// A message for every request to stop, and another after the time to cancel.
 fn stops(world: &World) -> Result<UnboundedReceiver<()>, Failure> {
     let signals = Signals::new([SIGTERM, SIGINT, SIGHUP]);
     let mut signals =

@@ -65,7 +65,7 @@ pub(crate) enum Command {
 
 /// Reads the command line.
 ///
-/// Agents call `emit` forevery event, and building the parser of all commands takes longer than storing one. So `emit`
+/// Agents call `emit` for every event, and building the parser of all commands takes longer than storing one. So `emit`
 /// has a parser of its own, which accepts and prints the same.
 pub(crate) fn read() -> Result<Args, Failure> {
     if std::env::args_os().nth(1).is_some_and(|word| word == "emit") {

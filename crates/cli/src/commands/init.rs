@@ -14,7 +14,7 @@ use crate::failure::Failure;
 
 /// Write a new loop, with comments.
 ///
-/// autoloops.toml contains the settings, topology.toml the roles and their handoffs, harness.md instructions forevery
+/// autoloops.toml contains the settings, topology.toml the roles and their handoffs, harness.md instructions for every
 /// agent, and roles/ a prompt for each role. With --preset, the files of a preset are written. Existing files are not
 /// overwritten: if one of the files exists, none is written.
 #[derive(Debug, clap::Args)]

@@ -8,7 +8,7 @@ use autoloop_runtime::shim;
 use crate::failure::Failure;
 
 /// Runs a shim if the command line asks for one. It is checked before all others and without their parser, because a
-/// shim is started forevery job, and its start is part of the cost of an iteration.
+/// shim is started for every job, and its start is part of the cost of an iteration.
 pub(crate) fn run_if_asked(
     mut args: impl Iterator<Item = OsString>,
 ) -> Option<Result<(), Failure>> {

@@ -181,7 +181,7 @@ keys! {
     MemoryBudget "memory.prompt_budget_chars": Kind::Limit, Preset::Value("8000"),
         "Maximum number of characters of memory in a prompt; 0 or less is no limit.";
     HarnessFile "harness.instructions_file": Kind::File, Preset::Value("harness.md"),
-        "A file with instructions forevery iteration; only harness.md need not exist.";
+        "A file with instructions for every iteration; only harness.md need not exist.";
 
     ParallelEnabled "parallel.enabled": Kind::Flag, Preset::Value("false"),
         "Whether agents may open waves of parallel branches.";

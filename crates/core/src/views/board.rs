@@ -1,6 +1,6 @@
 //! Runs as rows for people to watch.
 //!
-//! A [`Board`] is one fold forevery coordinator: a loop is one row with the branches of its wave below it,
+//! A [`Board`] is one fold for every coordinator: a loop is one row with the branches of its wave below it,
 //! a chain has a row per step, and slots have a row each.
 
 mod events;

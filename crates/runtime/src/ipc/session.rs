@@ -179,7 +179,7 @@ fn same_user(_: &UnixStream) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A socket that is read with a limit forevery read and one for all of them.
+/// A socket that is read with a limit for every read and one for all of them.
 struct TimedSocket<'a> {
     stream: &'a UnixStream,
     clock: &'a dyn Clock,

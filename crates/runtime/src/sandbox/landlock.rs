@@ -1,6 +1,6 @@
 //! Applies the rules with Landlock.
 //!
-//! Only writing is restricted. Rights on a directory hold foreverything beneath it, and cannot be revoked
+//! Only writing is restricted. Rights on a directory hold for everything beneath it, and cannot be revoked
 //! further down; so no right is ever granted on the project's directory itself. `Refer` is granted only
 //! where everything is permitted: without it no file can be linked or moved from one directory into
 //! another, so no other file gets a name under which it could be written.

@@ -1,7 +1,7 @@
 //! A writable view of the project that leaves the project unchanged.
 //!
 //! Landlock alone cannot allow one file at the top of the project to be replaced by renaming another over
-//! it, as most editors do: the right to create files in a directory holds foreverything beneath it. So
+//! it, as most editors do: the right to create files in a directory holds for everything beneath it. So
 //! where the system permits it, the reviewer works in an overlay: everything it writes goes to a directory
 //! elsewhere. Afterwards what the allow list permits is [taken over](Overlay::take_over), and the rest is
 //! listed and discarded.

@@ -1,7 +1,7 @@
 //! Empty files and directories for a reviewer to fill.
 //!
 //! Landlock lets a file be written only if it exists when the rules are made, and the right to create
-//! files in a directory holds foreverything beneath it. So what a reviewer may create is created for it,
+//! files in a directory holds for everything beneath it. So what a reviewer may create is created for it,
 //! empty, and removed if it stayed empty.
 
 use std::ffi::OsStr;

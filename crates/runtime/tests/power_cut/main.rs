@@ -33,7 +33,7 @@
 //!
 //! The records and the choice of cuts follow from the seed that is printed. The recording does not
 //! quite: when the kernel writes what is its own affair. So the disk on which a check failed is kept,
-//! and the failure names it. `AUTOLOOP_SEEDS` asks for more seeds, as forevery simulation.
+//! and the failure names it. `AUTOLOOP_SEEDS` asks for more seeds, as for every simulation.
 //!
 //! [`FileJournal`]: autoloop_runtime::journal::FileJournal
 

@@ -5,7 +5,7 @@ use autoloop_testkit::{Calls, Dice, Faults, Moment, Op, Seed};
 /// All faults of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct FaultPlan {
-    /// One forevery harness, until there are no more.
+    /// One for every harness, until there are no more.
     pub(crate) faults: Vec<Fault>,
     /// Whether writes take fewer bytes than they are given.
     pub(crate) short_writes: Option<Dice>,

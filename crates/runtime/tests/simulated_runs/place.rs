@@ -33,7 +33,7 @@ impl Place {
         self.branch > 0
     }
 
-    /// A different number forevery place.
+    /// A different number for every place.
     pub(crate) fn number(self) -> u64 {
         ((self.descent << 3 | self.step) * 64 + self.wave) * 64 + self.branch
     }
