@@ -308,6 +308,7 @@ fn begin(kind: Coordinator) -> &'static str {
         Coordinator::Chain => "start a new chain with `autoloop chain run NAME`",
         Coordinator::Slots => "start a new run with `autoloop slots`",
         Coordinator::Exchange => "request a review with `autoloop review request`",
+        Coordinator::Squad => "start a new squad with `autoloop squad SPEC`",
     }
 }
 

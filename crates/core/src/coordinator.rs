@@ -2,7 +2,7 @@
 
 use crate::record::{
     ChainOutcome, ChainStart, ExchangeOutcome, ExchangeStart, Glance, LoopStart, SlotRunStart,
-    SlotsEnd, StopReason,
+    SlotsEnd, SquadEnd, SquadStart, StopReason,
 };
 use crate::wire_enum::{Word, words};
 
@@ -15,11 +15,12 @@ words! {
         Chain = "chain",
         Slots = "slots",
         Exchange = "exchange",
+        Squad = "squad",
     }
 }
 
 impl Kind {
-    pub const ALL: [Kind; 4] = [Kind::Loop, Kind::Chain, Kind::Slots, Kind::Exchange];
+    pub const ALL: [Kind; 5] = [Kind::Loop, Kind::Chain, Kind::Slots, Kind::Exchange, Kind::Squad];
 
     /// The directory of its runs, below the state directory.
     pub fn dir(self) -> &'static str {
@@ -28,6 +29,7 @@ impl Kind {
             Kind::Chain => "chains",
             Kind::Slots => "slots",
             Kind::Exchange => "exchanges",
+            Kind::Squad => "squads",
         }
     }
 
@@ -37,6 +39,7 @@ impl Kind {
             Kind::Chain => "autoloop chain run",
             Kind::Slots => "autoloop slots",
             Kind::Exchange => "autoloop review run",
+            Kind::Squad => "autoloop squad",
         }
     }
 
@@ -50,6 +53,7 @@ impl Kind {
             Kind::Chain => ChainStart::TOPIC,
             Kind::Slots => SlotRunStart::TOPIC,
             Kind::Exchange => ExchangeStart::TOPIC,
+            Kind::Squad => SquadStart::TOPIC,
         }
     }
 
@@ -60,6 +64,7 @@ impl Kind {
             Kind::Chain => &["chain."],
             Kind::Slots => &["slot.", "slots."],
             Kind::Exchange => &["exchange.", "check."],
+            Kind::Squad => &["squad.", "check."],
         };
         let topic = record.topic();
         !record.has_payload() && families.iter().any(|family| topic.starts_with(family))
@@ -80,7 +85,7 @@ impl Kind {
             Kind::Slots if SlotsEnd::from_word(reason) == Some(SlotsEnd::Iterations) => {
                 format!(" -i {}", done.saturating_mul(2))
             }
-            Kind::Loop | Kind::Chain | Kind::Slots | Kind::Exchange => String::new(),
+            Kind::Loop | Kind::Chain | Kind::Slots | Kind::Exchange | Kind::Squad => String::new(),
         }
     }
 }
@@ -122,6 +127,9 @@ impl Status {
         if let Some(outcome) = ExchangeOutcome::from_word(reason) {
             return Status::of_exchange(outcome);
         }
+        if let Some(end) = SquadEnd::from_word(reason) {
+            return Status::of_squad(end);
+        }
         if reason == Status::Waiting.name() {
             return Status::Waiting;
         }
@@ -161,6 +169,16 @@ impl Status {
             | ExchangeOutcome::LimitReached => Status::Stopped,
             ExchangeOutcome::Undelivered | ExchangeOutcome::AuthorFailed => Status::Failed,
             ExchangeOutcome::Interrupted => Status::Interrupted,
+        }
+    }
+
+    pub fn of_squad(end: SquadEnd) -> Status {
+        match end {
+            SquadEnd::Completed => Status::Completed,
+            SquadEnd::Interrupted => Status::Interrupted,
+            SquadEnd::Blocked | SquadEnd::MergeRefused => Status::Stopped,
+            end if end.is_limit() => Status::Stopped,
+            _ => Status::Failed,
         }
     }
 

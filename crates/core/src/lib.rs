@@ -36,6 +36,7 @@ pub mod run_id;
 pub mod script;
 pub mod secrets;
 pub mod slot;
+pub mod squad;
 pub mod step;
 pub mod suggest;
 pub mod table;

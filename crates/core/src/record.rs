@@ -22,8 +22,9 @@ use lazy::Field;
 pub use lazy::{Glance, Text};
 pub use line::{BadLine, parse, print, print_around};
 pub use outcome::{
-    ChainOutcome, Changes, ExchangeOutcome, HeldBy, Phase, Picked, Side, SlotOutcome, SlotsEnd,
-    StopReason, ViolationOutcome,
+    ChainOutcome, Changes, ExchangeOutcome, HeldBy, Phase, Picked, Resolution, Side, SlotOutcome,
+    SlotsEnd, SquadClaim, SquadEnd, SquadPhase, SquadSubject, StopReason, Support,
+    ViolationOutcome,
 };
 pub use recovery::{Piece, pieces};
 pub use value::{Object, Value};

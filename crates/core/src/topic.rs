@@ -24,7 +24,7 @@ pub enum TopicClass {
 pub const LONGEST: usize = 200;
 
 /// Prefixes of the harness.
-const RESERVED_FAMILIES: [&str; 10] = [
+const RESERVED_FAMILIES: [&str; 11] = [
     "loop.",
     "iteration.",
     "backend.",
@@ -34,6 +34,7 @@ const RESERVED_FAMILIES: [&str; 10] = [
     "slots.",
     "queue.task.",
     "exchange.",
+    "squad.",
     "journal.",
 ];
 

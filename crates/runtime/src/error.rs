@@ -158,6 +158,7 @@ fn a_run(kind: Kind) -> &'static str {
         Kind::Chain => "a chain",
         Kind::Slots => "a run of slots",
         Kind::Exchange => "a review by message",
+        Kind::Squad => "a squad",
     }
 }
 
@@ -167,6 +168,7 @@ fn run_noun(kind: Kind) -> &'static str {
         Kind::Chain => "chain",
         Kind::Slots => "run of slots",
         Kind::Exchange => "review by message",
+        Kind::Squad => "squad",
     }
 }
 

@@ -25,6 +25,7 @@ use autoloop_core::plan::PromptSource;
 use autoloop_core::run::{Run, Runs, SomeRun};
 use autoloop_core::run_id::{RunId, RunIdSeed};
 use autoloop_core::slot::Slots;
+use autoloop_core::squad::Squad;
 
 use crate::error::DriveError;
 pub use crate::error::LaunchError;
@@ -259,6 +260,11 @@ impl Launcher<'_> {
             }
             Kind::Exchange => {
                 let run = runs::state::<Exchange>(&site, id.as_str())?;
+                run.filter(|run| run.status().can_resume()).ok_or_else(completed)?;
+                None
+            }
+            Kind::Squad => {
+                let run = runs::state::<Squad>(&site, id.as_str())?;
                 run.filter(|run| run.status().can_resume()).ok_or_else(completed)?;
                 None
             }

@@ -16,6 +16,7 @@ use autoloop_core::record::Glance;
 use autoloop_core::run::{Miss, Run, Runs, SomeRun};
 use autoloop_core::run_id::RunId;
 use autoloop_core::slot::Slots;
+use autoloop_core::squad::Squad;
 
 use crate::error::DriveError;
 pub use crate::error::LookupError;
@@ -122,8 +123,8 @@ fn holder_of(site: &Site<'_>, kind: Kind, run: &str) -> Holder {
 /// The runs that other processes carry out in this project, loops and slots, each with its process.
 pub fn concurrent_runs(state_dir: &StateDir, disk: &dyn Disk) -> Vec<(String, u32)> {
     let own = std::process::id();
-    let dirs =
-        [Kind::Loop, Kind::Slots, Kind::Exchange].map(|kind| fs::read_dir(state_dir.runs(kind)));
+    let dirs = [Kind::Loop, Kind::Slots, Kind::Exchange, Kind::Squad]
+        .map(|kind| fs::read_dir(state_dir.runs(kind)));
     let entries = dirs.into_iter().flatten().flatten().flatten();
     let held = entries.filter_map(|entry| {
         let process = holder(&RunDir::at(entry.path()), disk).process()?;
@@ -226,6 +227,7 @@ pub fn latest_resumable(site: &Site<'_>, kind: Kind) -> Result<Latest, DriveErro
         Kind::Chain => latest_chain(site),
         Kind::Slots => latest_slots(site),
         Kind::Exchange => latest_exchange(site),
+        Kind::Squad => latest_squad(site),
     }
 }
 
@@ -288,6 +290,20 @@ fn latest_exchange(site: &Site<'_>) -> Result<Latest, DriveError> {
         |exchange: &&Exchange| !matches!(exchange.status(), Status::Completed | Status::Stopped);
     let open = found.iter().rev().filter(is_open).map(|exchange| exchange.id.as_str());
     Ok(Latest::of(open, Kind::Exchange, site))
+}
+
+/// Every squad, by its own records, in the order in which they began.
+pub fn squads(site: &Site<'_>) -> Result<Vec<Squad>, DriveError> {
+    let found: Vec<RecordedRun<Squad>> =
+        recorded(site.journal, |run| proof(site, Kind::Squad, run))?;
+    let proven = found.into_iter().map(|run| run.records.fold);
+    Ok(proven.filter(|squad| squad.start.is_some()).collect())
+}
+
+fn latest_squad(site: &Site<'_>) -> Result<Latest, DriveError> {
+    let found = squads(site)?;
+    let open = found.iter().rev().filter(|squad| squad.status().can_resume());
+    Ok(Latest::of(open.map(|squad| squad.id.as_str()), Kind::Squad, site))
 }
 
 /// Tells the records of a run apart. Of one whose files cannot be read nothing is proven: the error is reported when

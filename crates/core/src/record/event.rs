@@ -13,13 +13,15 @@ use wire::Wire;
 
 use super::{
     ChainOutcome, Changes, ExchangeOutcome, Glance, Heading, HeldBy, Object, Phase, Picked, Record,
-    Side, SlotOutcome, SlotsEnd, StopReason, Text, ViolationOutcome,
+    Resolution, Side, SlotOutcome, SlotsEnd, SquadClaim, SquadEnd, SquadPhase, SquadSubject,
+    StopReason, Support, Text, ViolationOutcome,
 };
 use crate::agents::{Answer, Dollars, ErrorClass, prices};
 use crate::config::{BackendKind, Isolation, ItemSource};
 use crate::merge::MergeOutcome;
 use crate::message::Type as MessageType;
 use crate::review::Verdict;
+use crate::squad::Effort;
 use crate::topic::Topic;
 use crate::wire_enum::Word;
 
@@ -688,6 +690,165 @@ system_events! {
     ExchangeFinish = "exchange.finish" {
         outcome: Word<ExchangeOutcome>,
         reason: String,
+    }
+
+    SquadStart<'a> = "squad.start" {
+        /// What is to be built.
+        spec: Text<'a>,
+        effort: Word<Effort>,
+        max_loops: u64,
+        /// The commit that the run began at.
+        base: String,
+        /// Written where the user gave the plan; its tasks and groups follow.
+        planned: Option<bool>,
+    }
+
+    SquadResume = "squad.resume" {
+        previous_end: Word<SquadEnd>,
+    }
+
+    /// An agent starts. Turns are numbered from 1 in the whole run.
+    SquadTurn = "squad.turn" {
+        turn: u64,
+        phase: Word<SquadPhase>,
+        /// Of a review or a checkpoint.
+        subject: Option<Word<SquadSubject>>,
+        loop_id: Option<String>,
+        /// Absent for a checkpoint.
+        task_id: Option<String>,
+        /// How often the same was tried before: the repetition of a review, the revision of a task or phase.
+        attempt: u64,
+        /// The commit that a reviewer or a check sees.
+        commit: Option<String>,
+        /// The BLAKE3 digest of its ticket.
+        ticket: String,
+    }
+
+    SquadTurnFinish<'a> = "squad.turn.finish" {
+        turn: u64,
+        exit_code: ExitCode,
+        timed_out: bool,
+        elapsed_ms: u64,
+        /// Why the agent failed.
+        reason: Option<String>,
+        /// The git commit and tree object with the work of its loop so far.
+        commit: Option<String>,
+        tree: Option<String>,
+        enforcement: Option<Word<HeldBy>>,
+        /// Shortened.
+        output: Option<Text<'a>>,
+    }
+
+    /// A task, by an agent or by the plan of the user.
+    SquadTask = "squad.task" {
+        /// Absent for the plan of the user, as below.
+        turn: Option<u64>,
+        task_id: String,
+        title: String,
+        description: String,
+        acceptance: Option<String>,
+    }
+
+    /// A group of tasks that are built in parallel.
+    SquadGroup = "squad.group" {
+        turn: Option<u64>,
+        tasks: String,
+    }
+
+    /// What a builder reports about its task.
+    SquadReport = "squad.report" {
+        turn: u64,
+        task_id: String,
+        claim: Word<SquadClaim>,
+        reason: String,
+    }
+
+    /// The answer of a reviewer; the last one of a turn counts.
+    SquadAnswer<'a> = "squad.answer" {
+        turn: u64,
+        loop_id: Option<String>,
+        task_id: Option<String>,
+        passed: bool,
+        interpreted_intent: Option<String>,
+        intent_satisfied: Option<bool>,
+        /// A JSON array of objects.
+        issues: Text<'a>,
+    }
+
+    /// A command that a reviewer cites as evidence.
+    SquadCited = "squad.cited" {
+        turn: u64,
+        command: String,
+    }
+
+    /// What an agent leaves for the agents after it.
+    SquadContext<'a> = "squad.context" {
+        turn: u64,
+        key: String,
+        text: Text<'a>,
+    }
+
+    /// A cost that an agent reports itself, beside what its client reports.
+    SquadCost = "squad.cost" {
+        turn: u64,
+        cost_usd: Dollars,
+        what: String,
+    }
+
+    /// A loop begins or begins again, in a worktree of its own.
+    SquadLoop = "squad.loop" {
+        loop_id: String,
+        task_id: String,
+        /// Counted from 1.
+        group: u64,
+        branch: String,
+        tree: String,
+        /// The commit that its work begins at.
+        base: String,
+    }
+
+    /// What the answers of a review and the checks of the harness amount to.
+    SquadReview = "squad.review" {
+        /// Unique in the state directory.
+        review_id: String,
+        subject: Word<SquadSubject>,
+        loop_id: Option<String>,
+        task_id: Option<String>,
+        /// The turn with the answer, or the last one without.
+        turn: u64,
+        verdict: Word<Verdict>,
+        /// Why it is no pass, where the reviewer does not say so.
+        reason: String,
+        support: Word<Support>,
+        /// The commit that was reviewed.
+        commit: Option<String>,
+    }
+
+    /// The work of a loop was merged, or was not.
+    SquadMerge = "squad.merge" {
+        loop_id: String,
+        outcome: Word<MergeOutcome>,
+        /// From which the work is reachable, or that was to be merged.
+        commit: String,
+        /// Those in conflict.
+        files: String,
+        detail: Option<String>,
+        /// Written where an agent resolved a conflict.
+        resolved_by: Option<u64>,
+    }
+
+    /// The user decides about a loop.
+    SquadResolve = "squad.resolve" {
+        loop_id: String,
+        resolution: Word<Resolution>,
+        reason: String,
+    }
+
+    SquadFinish = "squad.finish" {
+        outcome: Word<SquadEnd>,
+        reason: String,
+        /// The flag that raises the limit that the run reached.
+        raise: Option<String>,
     }
 
     QueueAdded = "queue.task.added" {

@@ -95,6 +95,68 @@ words! {
         Interrupted = "interrupted",
     }
 
+    /// What an agent of a squad works on.
+    SquadPhase {
+        Enumerate = "enumerate",
+        Plan = "plan",
+        Build = "build",
+        Review = "review",
+        Checkpoint = "checkpoint",
+        Revise = "revise",
+        Conflict = "conflict",
+    }
+
+    /// What a review of a squad is about.
+    SquadSubject {
+        /// The completed task of one loop.
+        Task = "task",
+        /// The unfinished work of one loop.
+        Progress = "progress",
+        /// The list of tasks.
+        Enumerate = "enumerate",
+        Plan = "plan",
+        /// The merged work of all loops.
+        Build = "build",
+    }
+
+    /// What a builder reports about its task.
+    SquadClaim {
+        Complete = "complete",
+        Fail = "fail",
+    }
+
+    /// Whether checks of the harness support the verdict of a review.
+    Support {
+        Verified = "verified",
+        /// No check is configured, and the reviewer cited none.
+        Unverified = "unverified",
+    }
+
+    /// What the user decides about a loop that is stuck or failed.
+    Resolution {
+        Retry = "retry",
+        Skip = "skip",
+        Accept = "accept",
+    }
+
+    SquadEnd {
+        /// All tasks are merged, and the merged work passed its review.
+        Completed = "completed",
+        /// Loops that are stuck or failed block their group.
+        Blocked = "blocked",
+        /// The list of tasks, the plan or the merged work did not pass its review.
+        ReviewFailed = "review_failed",
+        /// The agent of a phase produced nothing usable.
+        PhaseFailed = "phase_failed",
+        /// Passed work cannot be merged into the project, which has changes in the same files.
+        MergeRefused = "merge_refused",
+        MaxCost = "max_cost",
+        MaxTokens = "max_tokens",
+        MaxRuntime = "max_runtime",
+        /// It was asked to stop, and can be resumed.
+        Interrupted = "interrupted",
+    }
+
     SlotsEnd {
         Iterations = "iterations",
         StopMarker = "stop_marker",
@@ -105,6 +167,13 @@ words! {
         MaxRuntime = "max_runtime",
         /// It was asked to stop, and can be resumed.
         Interrupted = "interrupted",
+    }
+}
+
+impl SquadEnd {
+    /// Whether a limit ended the run.
+    pub fn is_limit(self) -> bool {
+        matches!(self, SquadEnd::MaxCost | SquadEnd::MaxTokens | SquadEnd::MaxRuntime)
     }
 }
 

@@ -274,7 +274,7 @@ impl View for Runs {
             return;
         }
         let place = *self.places.entry(id.clone().into_owned()).or_insert_with(|| {
-            let other = [Kind::Chain, Kind::Slots, Kind::Exchange]
+            let other = [Kind::Chain, Kind::Slots, Kind::Exchange, Kind::Squad]
                 .into_iter()
                 .find(|kind| kind.concerns(record));
             self.runs.push(match other {

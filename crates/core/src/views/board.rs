@@ -152,6 +152,7 @@ impl Board {
             Some(Kind::Loop) => format!("iteration {done}{of}"),
             Some(Kind::Chain) => format!("{done}{of} steps done"),
             Some(Kind::Exchange) => format!("round {done}{of}"),
+            Some(Kind::Squad) => format!("{done}{of} tasks merged{}", self.failed_in_words()),
             Some(Kind::Slots) => {
                 let left = left.map(|left| format!(", {left} left")).unwrap_or_default();
                 let items = format!("{taken} taken, {passed} passed, {failed} failed{left}");

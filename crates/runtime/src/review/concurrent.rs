@@ -73,7 +73,8 @@ fn is_driven(run: &RunDir, world: &World) -> bool {
 
 fn runs_in(state_dir: &Path) -> BTreeSet<RunDir> {
     // A chain does nothing but start loops.
-    let places = [Kind::Loop, Kind::Slots, Kind::Exchange].map(|kind| state_dir.join(kind.dir()));
+    let places = [Kind::Loop, Kind::Slots, Kind::Exchange, Kind::Squad]
+        .map(|kind| state_dir.join(kind.dir()));
     let entries =
         places.into_iter().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
     let runs = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
