@@ -55,7 +55,8 @@ fn open(sandbox: Sandbox) -> (Sandbox, Server) {
     let memory = Tiers::at(places, &world, settings).for_author(Some("swift-otter"), Some("3"));
     let ticket = Ticket::draw(&*world.entropy);
     let sandbox = sandbox.env("AUTOLOOP_TICKET", ticket.as_str());
-    let server = Server::open(sandbox.path(SOCKET), ticket, Handler { emitter, memory }).unwrap();
+    let handler = Handler { ticket, emitter, memory, tools: None };
+    let server = Server::open(sandbox.path(SOCKET), handler).unwrap();
     (sandbox, server)
 }
 

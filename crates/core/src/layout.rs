@@ -117,6 +117,11 @@ impl RunDir {
         self.join(format!("{turn}.prompt.md"))
     }
 
+    /// The socket of the harness for the agent of a turn.
+    pub fn door(&self, turn: &str) -> PathBuf {
+        self.join(format!("{turn}.door"))
+    }
+
     pub fn stdout(&self, turn: &str) -> PathBuf {
         self.join(format!("{turn}.out"))
     }

@@ -28,7 +28,7 @@ use autoloop_core::plan::Plan;
 
 use crate::emit::{Caller, Emitter};
 use crate::harness::create_dirs;
-use crate::ipc::Handler;
+use crate::ipc::{Handler, Ticket};
 use crate::journal::{Durability, FileSettings};
 use crate::memory::Tiers;
 use crate::project::Loaded;
@@ -56,6 +56,8 @@ fn reviewer_handler(site: &Site<'_>, loaded: &Loaded, memory: Places, caller: Ca
     let settings = FileSettings { lock_timeout: loaded.plan.journal.lock_timeout };
     let memory = Tiers::at(memory, site.world, settings);
     Handler {
+        ticket: Ticket::draw(&*site.world.entropy),
+        tools: None,
         memory: memory.for_author(caller.run.as_deref(), Some(&caller.iteration)),
         emitter: Emitter {
             caller,

@@ -1,9 +1,10 @@
-//! The socket of the harness, through which a sandboxed agent emits events and changes memory.
+//! The socket of the harness, through which an agent emits events, changes memory and calls tools.
 //!
 //! A sandboxed agent cannot open the journal or the memory for writing. Its `emit` and `memory` send a
-//! request to a unix socket instead. The harness decides by what it knows itself, not by what the agent's
-//! environment claims, and carries the request out. [`Server`] is the socket and its threads, [`Handler`]
-//! carries requests out, [`Client`] is the side of the agent.
+//! request to a unix socket instead. Agents that have tools reach them in the same way, sandboxed or not. The
+//! harness decides by what it knows itself, not by what the agent's environment claims, and carries the
+//! request out: the socket and its ticket say who asks. [`Server`] is the socket and its threads, [`Handler`]
+//! carries requests out, [`ToolBox`] has the tools, [`Client`] is the side of the agent.
 //!
 //! A client must run as the same user and send the [`Ticket`] that was drawn for this server. A client that
 //! is silent, slow, malformed or gone costs a thread for a while and nothing else: the number of threads is
@@ -13,12 +14,13 @@
 //! last forever.
 //!
 //! Sockets and threads are used directly, beside the seams of the [world](crate::world): a server is only
-//! opened for processes in a sandbox of the kernel, and nothing of that is simulated.
+//! opened for real processes, and nothing of that is simulated.
 
 mod client;
 mod protocol;
 mod server;
 mod session;
+mod tools;
 
 use std::fmt;
 use std::io;
@@ -34,6 +36,7 @@ use crate::world::Entropy;
 pub use client::{Client, Payload};
 pub use server::Server;
 pub use session::Handler;
+pub use tools::{ToolBox, ToolSpec};
 
 /// How long a client is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +64,11 @@ impl Ticket {
 
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// What the journal has of it: the agent that this ticket was given to.
+    pub fn digest(&self) -> String {
+        blake3::hash(self.0.as_bytes()).to_hex().to_string()
     }
 
     /// Whether this is what was sent. Every byte is compared, so the time it takes does not tell how
@@ -121,5 +129,8 @@ mod tests {
             assert!(!ticket.is(&guess), "{at}");
         }
         assert_eq!(format!("{ticket:?}"), "Ticket(…)");
+        assert_eq!(ticket.digest().len(), 64);
+        assert_eq!(ticket.digest(), ticket.clone().digest());
+        assert_ne!(ticket.digest(), Ticket::draw(&OsEntropy).digest());
     }
 }

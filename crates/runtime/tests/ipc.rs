@@ -9,14 +9,14 @@ use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use autoloop_core::memory::Said;
 use autoloop_core::topic::Topic;
 use autoloop_runtime::failure::{Failure, FailureKind};
-use autoloop_runtime::ipc::{Client, Payload, Ticket, Timeouts};
+use autoloop_runtime::ipc::{Client, Payload, Ticket, Timeouts, ToolBox, ToolSpec};
 use autoloop_runtime::journal::Spooled;
 use autoloop_runtime::memory::{Change, Reach};
 use autoloop_runtime::sandbox::{Support, probe};
@@ -121,6 +121,114 @@ fn no_request_without_the_ticket_is_accepted() {
     assert!(!harness.state.join("memory.jsonl").exists());
 }
 
+/// Tools that answer with their arguments, and refuse those of task `t-2`.
+struct Echo {
+    tools: &'static [&'static str],
+}
+
+impl ToolBox for Echo {
+    fn tools(&self) -> Vec<ToolSpec> {
+        let tool = |name: &&str| ToolSpec {
+            name: (*name).to_owned(),
+            description: format!("Call {name}"),
+            schema: serde_json::json!({"type": "object"}),
+        };
+        self.tools.iter().map(tool).collect()
+    }
+
+    fn call(&self, tool: &str, arguments: &str) -> Result<String, Failure> {
+        match arguments.contains("t-2") {
+            true => Err(Failure::refused("unknown task 't-2'; the task of this loop: t-1")),
+            false => Ok(format!("{tool} {arguments}")),
+        }
+    }
+}
+
+fn with_tools(tools: &'static [&'static str]) -> Harness {
+    let mut harness = Harness::new(Timeouts::default());
+    harness.tools = Some(Arc::new(Echo { tools }));
+    harness.server = None;
+    harness.open(Timeouts::default());
+    harness
+}
+
+#[test]
+fn an_agent_has_the_tools_of_its_own_server() {
+    let (builder, reviewer) = (with_tools(&["complete_task"]), with_tools(&["cite_command"]));
+    let tools = builder.client().tools().unwrap();
+    assert_eq!(tools, Echo { tools: &["complete_task"] }.tools());
+    assert_eq!(reviewer.client().tools().unwrap()[0].name, "cite_command");
+    let called = builder.client().call("complete_task", r#"{"taskId": "t-1"}"#);
+    assert_eq!(called, Ok(r#"complete_task {"taskId": "t-1"}"#.into()));
+    insta::assert_snapshot!(
+        told(&builder.client().call("complete_task", r#"{"taskId": "t-2"}"#).unwrap_err()),
+        @"Refused: unknown task 't-2'; the task of this loop: t-1"
+    );
+    // The ticket of another agent.
+    let stranger = Client::new(&builder.socket_path(), reviewer.ticket.as_str());
+    assert_eq!(stranger.tools().unwrap_err().kind, FailureKind::Refused);
+    assert_eq!(stranger.call("complete_task", "{}").unwrap_err().kind, FailureKind::Refused);
+    // An agent without tools.
+    let harness = Harness::new(Timeouts::default());
+    assert_eq!(harness.client().tools(), Ok(Vec::new()));
+    insta::assert_snapshot!(
+        told(&harness.client().call("complete_task", "{}").unwrap_err()),
+        @"Refused: unknown tool 'complete_task': this agent has no tools"
+    );
+}
+
+#[test]
+fn arguments_may_have_a_megabyte() {
+    let harness = with_tools(&["set_review_result"]);
+    let call = |length| harness.client().call("set_review_result", &"x".repeat(length));
+    let answer = call(1000 * 1000).unwrap();
+    assert_eq!(answer.len(), "set_review_result ".len() + 1000 * 1000);
+    insta::assert_snapshot!(
+        told(&call(1024 * 1024 + 1).unwrap_err()),
+        @"Usage: the arguments have 1048577 bytes: the limit is 1048576"
+    );
+    harness.assert_works();
+}
+
+/// `emit task.complete` is the same as the tool, for an agent that has it.
+#[test]
+fn the_event_of_a_complete_task_calls_the_tool() {
+    struct Completed(Mutex<Vec<String>>, bool);
+
+    impl ToolBox for Completed {
+        fn tools(&self) -> Vec<ToolSpec> {
+            Echo { tools: &["complete_task"] }.tools()
+        }
+
+        fn call(&self, tool: &str, arguments: &str) -> Result<String, Failure> {
+            self.0.lock().unwrap().push(format!("{tool} {arguments}"));
+            let refused = Failure::refused("the task is complete already");
+            self.1.then(String::new).ok_or(refused)
+        }
+    }
+
+    for is_accepted in [true, false] {
+        let mut harness = Harness::new(Timeouts::default());
+        let tools = Arc::new(Completed(Mutex::default(), is_accepted));
+        harness.tools = Some(tools.clone());
+        harness.events = vec!["task.complete".into(), "issue.discovered".into()];
+        harness.server = None;
+        harness.open(Timeouts::default());
+        harness.assert_works();
+        let emitted = harness.emit("task.complete", "done");
+        assert_eq!(*tools.0.lock().unwrap(), ["complete_task {}"]);
+        let mut expected = vec!["issue.discovered"];
+        match is_accepted {
+            true => {
+                assert_eq!(emitted, Ok("emitted task.complete".into()));
+                expected.push("task.complete");
+            }
+            false => assert_eq!(emitted.unwrap_err().message, "the task is complete already"),
+        }
+        assert_eq!(harness.records(), expected);
+    }
+}
+
 #[test]
 fn only_the_owner_can_reach_the_socket_and_it_goes_with_the_server() {
     let mut harness = Harness::new(Timeouts::default());
@@ -209,7 +317,9 @@ fn the_garbled_and_the_gone_do_no_harm() {
         // The first kind of request, with its fields.
         [ticket.clone(), message(&(0_u8, "issue.discovered", bytes))].concat()
     };
-    let nasty: [Vec<u8>; 9] = [
+    let call = message(&(3_u8, "complete_task", 1000_u64));
+    let nasty: [Vec<u8>; 10] = [
+        [ticket.clone(), call, b"{".to_vec()].concat(),
         b"GET / HTTP/1.1\r\n\r\n".to_vec(),
         vec![0xff; 5000],
         framed(&[b'x'; 10_000]),

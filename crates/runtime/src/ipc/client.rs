@@ -10,7 +10,7 @@ use autoloop_core::topic::Topic;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use super::protocol::{Answer, LARGEST_ANSWER, LARGEST_REQUEST, Request, encode};
-use super::{address, socket};
+use super::{ToolSpec, address, socket};
 use crate::failure::Failure;
 use crate::journal::Spooled;
 use crate::memory::Change;
@@ -19,7 +19,7 @@ use crate::message;
 /// How long the harness may take. It may have to wait for the journal, and it has other clients.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A process that may not write, and knows the socket of its harness.
+/// A process that knows the socket of its harness.
 #[derive(Clone)]
 pub struct Client {
     socket: PathBuf,
@@ -49,6 +49,19 @@ impl Client {
 
     pub fn change(&self, change: &Change) -> Answer {
         self.ask(&Request::Change(change.clone()), Payload::Text(""))
+    }
+
+    /// The tools of this agent; none where its harness gave it none.
+    pub fn tools(&self) -> Result<Vec<ToolSpec>, Failure> {
+        let tools = self.ask(&Request::Tools, Payload::Text(""))?;
+        serde_json::from_str(&tools)
+            .map_err(|error| Failure::failed(format!("the harness sent malformed tools: {error}")))
+    }
+
+    /// Calls a tool; the arguments are JSON.
+    pub fn call(&self, tool: &str, arguments: &str) -> Answer {
+        let bytes = arguments.len() as u64;
+        self.ask(&Request::Call { tool: tool.to_owned(), bytes }, Payload::Text(arguments))
     }
 
     fn ask(&self, request: &Request, payload: Payload<'_>) -> Answer {

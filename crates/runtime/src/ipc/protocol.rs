@@ -1,8 +1,8 @@
 //! What a client and the harness send to each other.
 //!
 //! The client sends its ticket in one [message](crate::message) and its request in a second one. Behind an
-//! event come the bytes of its payload, as many as the request announced. The harness answers with one
-//! message.
+//! event come the bytes of its payload, behind a call those of its arguments, as many as the request
+//! announced. The harness answers with one message.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +14,8 @@ pub(super) const LARGEST_TICKET: u32 = 256;
 /// The largest request: the longest entry of memory, and something to spare. An answer
 /// that repeats a part of it still fits into the buffer of a socket.
 pub(super) const LARGEST_REQUEST: u32 = 128 * 1024;
+/// The largest arguments of a call: a verdict with many issues.
+pub(super) const LARGEST_CALL: u64 = 1024 * 1024;
 pub(super) const LARGEST_ANSWER: u32 = 1024 * 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +26,13 @@ pub(super) enum Request {
         bytes: u64,
     },
     Change(Change),
+    /// List the tools of the agent, as JSON.
+    Tools,
+    /// Call a tool; its arguments have so many bytes and follow.
+    Call {
+        tool: String,
+        bytes: u64,
+    },
 }
 
 /// What the client prints, or why the request was refused.
@@ -68,6 +77,8 @@ mod tests {
                 Request::Change(Change::Remove { id, tier, reason })
             }),
             any::<String>().prop_map(|id| Request::Change(Change::Promote { id })),
+            Just(Request::Tools),
+            any::<(String, u64)>().prop_map(|(tool, bytes)| Request::Call { tool, bytes }),
         ]
     }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "a socket is a name on the real file system")]
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::net::Shutdown;
@@ -13,10 +14,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle, Scope};
 use std::time::Duration;
 
+use autoloop_core::env::{DOOR, TICKET};
 use rustix::fs::Mode;
 
 use super::session::Service;
-use super::{Handler, Ticket, Timeouts, address, socket};
+use super::{Handler, Timeouts, address, socket};
 
 /// How many clients may wait in the queue of the socket.
 const QUEUE: i32 = 256;
@@ -37,20 +39,19 @@ pub struct Server {
 impl Server {
     /// Listens at a path, in a directory that exists. A socket that a killed harness left there is
     /// replaced: a path belongs to one run, and a run to one harness.
-    pub fn open(path: impl Into<PathBuf>, ticket: Ticket, handler: Handler) -> io::Result<Server> {
-        Server::open_with(path, ticket, handler, Timeouts::default())
+    pub fn open(path: impl Into<PathBuf>, handler: Handler) -> io::Result<Server> {
+        Server::open_with(path, handler, Timeouts::default())
     }
 
     pub fn open_with(
         path: impl Into<PathBuf>,
-        ticket: Ticket,
         handler: Handler,
         timeouts: Timeouts,
     ) -> io::Result<Server> {
         let path = path.into();
         let listener = listen(&path)?;
         let dir = path.parent().unwrap_or(Path::new(".")).into();
-        let service = Service { ticket, handler, timeouts, dir, spooling: Mutex::default() };
+        let service = Service { handler, timeouts, dir, spooling: Mutex::default() };
         let sessions =
             Sessions { service, listener, open: Mutex::default(), ended: Condvar::new() };
         let sessions = Arc::new(sessions);
@@ -60,8 +61,10 @@ impl Server {
         Ok(Server { path, sessions, accepting: Some(accepting) })
     }
 
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// The variables by which its agent finds it.
+    pub fn variables(&self) -> [(OsString, OsString); 2] {
+        let ticket = self.sessions.service.handler.ticket.as_str();
+        [(DOOR.into(), self.path.clone().into()), (TICKET.into(), ticket.into())]
     }
 }
 

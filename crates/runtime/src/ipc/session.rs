@@ -10,8 +10,8 @@ use std::time::Duration;
 use autoloop_core::duration;
 use autoloop_core::topic::Topic;
 
-use super::protocol::{Answer, LARGEST_REQUEST, LARGEST_TICKET, Request};
-use super::{Ticket, Timeouts};
+use super::protocol::{Answer, LARGEST_CALL, LARGEST_REQUEST, LARGEST_TICKET, Request};
+use super::{Ticket, Timeouts, ToolBox, ToolSpec};
 use crate::emit::{Emitter, Event, LARGEST_PAYLOAD};
 use crate::failure::Failure;
 use crate::journal::Spooled;
@@ -21,9 +21,11 @@ use crate::world::{Clock, DiskFile};
 
 /// Payloads up to this size are held in memory.
 const SHORT: u64 = 64 * 1024;
+/// The event that means the same as the tool.
+const COMPLETED: &str = "task.complete";
+const COMPLETE_TASK: &str = "complete_task";
 
 pub(super) struct Service {
-    pub(super) ticket: Ticket,
     pub(super) handler: Handler,
     pub(super) timeouts: Timeouts,
     /// Where long payloads are kept for a moment.
@@ -34,9 +36,37 @@ pub(super) struct Service {
 
 /// What the harness knows about the agent that it started, and where it writes for it.
 pub struct Handler {
+    /// Given to the agent and to no other process.
+    pub ticket: Ticket,
     /// The agent, the events that it may emit, and the journal that they go to.
     pub emitter: Emitter,
     pub memory: Tiers,
+    /// `None` for an agent without tools.
+    pub tools: Option<Arc<dyn ToolBox>>,
+}
+
+impl Handler {
+    /// Stores an event. One that says that a task is complete is a call of `complete_task`, where the agent has that
+    /// tool: the call comes first, because it may be refused.
+    fn emit(&self, event: Event) -> Answer {
+        if event.topic == COMPLETED && self.specs().iter().any(|tool| tool.name == COMPLETE_TASK) {
+            self.call(COMPLETE_TASK, "{}")?;
+        }
+        self.emitter.emit(event)
+    }
+
+    fn specs(&self) -> Vec<ToolSpec> {
+        self.tools.as_ref().map(|tools| tools.tools()).unwrap_or_default()
+    }
+
+    fn call(&self, tool: &str, arguments: &str) -> Answer {
+        match &self.tools {
+            Some(tools) => tools.call(tool, arguments),
+            None => {
+                Err(Failure::refused(format!("unknown tool '{tool}': this agent has no tools")))
+            }
+        }
+    }
 }
 
 impl Service {
@@ -62,7 +92,7 @@ impl Service {
 
         let sent: Vec<u8> =
             message::read(&mut socket, LARGEST_TICKET).map_err(failed)?.ok_or(None)?;
-        if !self.ticket.is(&sent) {
+        if !self.handler.ticket.is(&sent) {
             return Err(without_ticket(&sent).into());
         }
         match message::read(&mut socket, LARGEST_REQUEST).map_err(failed)?.ok_or(None)? {
@@ -72,6 +102,13 @@ impl Service {
                 let topic =
                     Topic::check(&topic).map_err(|error| Failure::usage(error.to_string()))?;
                 self.emit(topic, bytes, &mut socket)
+            }
+            Request::Tools => Ok(serde_json::to_string(&self.handler.specs())
+                .map_err(|error| Failure::failed(format!("cannot list the tools: {error}")))?),
+            Request::Call { bytes, .. } if bytes > LARGEST_CALL => Err(too_large(bytes).into()),
+            Request::Call { tool, bytes } => {
+                let arguments = self.text(bytes, &mut socket)?;
+                Ok(self.handler.call(&tool, &arguments)?)
             }
         }
     }
@@ -88,15 +125,9 @@ impl Service {
                 .hint("emit the path of a file instead of its text")
                 .into());
         }
-        let emit = |payload, spooled| self.handler.emitter.emit(Event { topic, payload, spooled });
+        let emit = |payload, spooled| self.handler.emit(Event { topic, payload, spooled });
         if bytes <= SHORT {
-            let mut text = Vec::new();
-            let read = socket.take(bytes).read_to_end(&mut text);
-            let read = read.map_err(|error| self.not_received(&error))?;
-            return match (read as u64) < bytes {
-                true => Err(None),
-                false => Ok(emit(String::from_utf8_lossy(&text).into_owned(), None)?),
-            };
+            return Ok(emit(self.text(bytes, socket)?, None)?);
         }
         let _one_at_a_time = self.spooling.lock().unwrap_or_else(PoisonError::into_inner);
         let file = tempfile::tempfile_in(&self.dir).map_err(|error| self.no_room(&error))?;
@@ -104,6 +135,17 @@ impl Service {
         let text: Arc<dyn DiskFile> = Arc::from(Box::<dyn DiskFile>::from(file));
         let spooled = Spooled { path: self.dir.to_path_buf(), text };
         Ok(emit(String::new(), Some(spooled))?)
+    }
+
+    /// A text that is held in memory.
+    fn text(&self, bytes: u64, socket: &mut impl Read) -> Result<String, Option<Failure>> {
+        let mut text = Vec::new();
+        let read = socket.take(bytes).read_to_end(&mut text);
+        let read = read.map_err(|error| self.not_received(&error))?;
+        match (read as u64) < bytes {
+            true => Err(None),
+            false => Ok(String::from_utf8_lossy(&text).into_owned()),
+        }
     }
 
     fn spool(
@@ -148,6 +190,10 @@ impl Service {
         };
         Failure::failed(format!("not stored: {message}"))
     }
+}
+
+fn too_large(bytes: u64) -> Failure {
+    Failure::usage(format!("the arguments have {bytes} bytes: the limit is {LARGEST_CALL}"))
 }
 
 fn without_ticket(sent: &[u8]) -> Failure {

@@ -17,7 +17,6 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use autoloop_core::agents::{Adapter, StateDir};
 use autoloop_core::config::{Layer, Leftovers, Sandbox};
-use autoloop_core::env::{DOOR, TICKET};
 use autoloop_core::permissions::{AllowList, Shape};
 use autoloop_core::plan::BackendPlan;
 use autoloop_core::review::Contract;
@@ -25,7 +24,7 @@ use autoloop_core::slot::HeldBy;
 
 use super::concurrent::{self, ConcurrentRuns};
 use super::violations::Violations;
-use crate::ipc::{Handler, Server, Ticket};
+use crate::ipc::{Handler, Server};
 use crate::layout::RunDir;
 use crate::process::token;
 use crate::sandbox::{
@@ -97,7 +96,7 @@ pub(crate) struct Confined {
     subject: Subject,
     enforcement: Enforcement,
     overlay: Option<Overlay>,
-    /// Through which it emits and remembers.
+    /// Through which it emits, remembers and calls its tools.
     server: Option<Server>,
     /// Kept until the reviewer has ended.
     scratch: Option<Scratch>,
@@ -167,21 +166,16 @@ impl ReviewSandbox {
         let mut confined =
             Confined { subject, enforcement, overlay: None, server: None, scratch: None };
         let Enforcement::Landlock { abi } = enforcement else { return Ok(Some(confined)) };
-        let entropy = &*site.world.entropy;
-        let scratch = Scratch::new(&token(entropy), &confined.subject.dir.scratch())?;
+        let scratch = Scratch::new(&token(&*site.world.entropy), &confined.subject.dir.scratch())?;
         confined.subject.make_append_only();
         let confinement = self.confinement(&confined.subject, &scratch, job, site);
         if confinement.overlay.is_some() {
             confined.enforcement = Enforcement::Overlay { abi };
             confined.overlay.clone_from(&confinement.overlay);
         }
-        let ticket = Ticket::draw(entropy);
-        let server = Server::open(scratch.socket(), ticket.clone(), handler)?;
-        job.env.extend([
-            ("TMPDIR".into(), scratch.temporary().into_os_string()),
-            (DOOR.into(), server.path().into()),
-            (TICKET.into(), ticket.as_str().into()),
-        ]);
+        let server = Server::open(scratch.socket(), handler)?;
+        job.env.push(("TMPDIR".into(), scratch.temporary().into_os_string()));
+        job.env.extend(server.variables());
         job.confinement = Some(confinement);
         confined.server = Some(server);
         confined.scratch = Some(scratch);

@@ -12,7 +12,7 @@ use autoloop_core::topic::Topic;
 use autoloop_core::topology::Route;
 use autoloop_runtime::emit::{Caller, Emitter};
 use autoloop_runtime::failure::Failure;
-use autoloop_runtime::ipc::{Client, Handler, Payload, Server, Ticket, Timeouts};
+use autoloop_runtime::ipc::{Client, Handler, Payload, Server, Ticket, Timeouts, ToolBox};
 use autoloop_runtime::journal::{Durability, FileJournal, FileSettings};
 use autoloop_runtime::memory::Tiers;
 use autoloop_runtime::world::World;
@@ -24,6 +24,9 @@ pub(crate) struct Harness {
     pub(crate) state: PathBuf,
     pub(crate) server: Option<Server>,
     pub(crate) ticket: Ticket,
+    pub(crate) tools: Option<Arc<dyn ToolBox>>,
+    /// What the agent may emit.
+    pub(crate) events: Vec<String>,
 }
 
 impl Harness {
@@ -37,7 +40,8 @@ impl Harness {
         let state = temp.path().join(way).join(".autoloop");
         fs::create_dir_all(state.join("runs/r")).expect("it is ours");
         let ticket = Ticket::draw(&*World::real().entropy);
-        let mut harness = Harness { _temp: temp, state, server: None, ticket };
+        let events = vec![METAREVIEW_DISABLED.into()];
+        let mut harness = Harness { _temp: temp, state, server: None, ticket, tools: None, events };
         harness.open(timeouts);
         harness
     }
@@ -50,10 +54,7 @@ impl Harness {
                 run: Some("r".into()),
                 iteration: "3".into(),
                 recent_event: "tasks.ready".into(),
-                route: Route {
-                    roles: vec!["review".into()],
-                    events: vec![METAREVIEW_DISABLED.into()],
-                },
+                route: Route { roles: vec!["review".into()], events: self.events.clone() },
                 parallel: autoloop_core::wave::Parallel::Off,
             },
             journal: Arc::new(FileJournal::new(self.journal_path(), &world, settings)),
@@ -62,8 +63,9 @@ impl Harness {
         };
         let memory = Tiers::at(Places::of_run(&StateDir::new(&self.state), "r"), &world, settings)
             .for_author(Some("r"), Some("3"));
-        let handler = Handler { emitter, memory };
-        let server = Server::open_with(self.socket_path(), self.ticket.clone(), handler, timeouts);
+        let (ticket, tools) = (self.ticket.clone(), self.tools.clone());
+        let handler = Handler { ticket, emitter, memory, tools };
+        let server = Server::open_with(self.socket_path(), handler, timeouts);
         self.server = Some(server.expect("the harness can listen there"));
     }
 

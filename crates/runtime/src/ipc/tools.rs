@@ -1,0 +1,26 @@
+//! The tools of an agent, as its server offers and calls them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+
+/// A tool, in the form in which MCP lists it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolSpec {
+    pub name: String,
+    pub description: String,
+    /// The JSON Schema of its arguments.
+    #[serde(rename = "inputSchema")]
+    pub schema: serde_json::Value,
+}
+
+/// The tools of one agent. Calls come from several threads, one for each connection.
+///
+/// A [`Server`](super::Server) waits for its calls when it is dropped, so the thread that answers them must not be the
+/// one that drops it.
+pub trait ToolBox: Send + Sync {
+    fn tools(&self) -> Vec<ToolSpec>;
+
+    /// Carries out one call; the arguments are JSON. The failure says what would be valid.
+    fn call(&self, tool: &str, arguments: &str) -> Result<String, Failure>;
+}
