@@ -113,6 +113,11 @@ impl RunDir {
         RunDir(self.join(slot_name(iteration, number)))
     }
 
+    /// The directory of a loop of a squad.
+    pub fn squad_loop(&self, id: &str) -> RunDir {
+        RunDir(self.join(LOOPS).join(id))
+    }
+
     pub fn prompt(&self, turn: &str) -> PathBuf {
         self.join(format!("{turn}.prompt.md"))
     }
@@ -139,6 +144,7 @@ impl WaveDir {
 
 const WAVES: &str = "waves";
 const BRANCHES: &str = "branches";
+const LOOPS: &str = "loops";
 
 fn slot_name(iteration: impl Display, number: u64) -> String {
     format!("{iteration}-{number}")

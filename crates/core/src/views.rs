@@ -9,4 +9,5 @@ pub mod recent_runs;
 pub mod replay;
 pub mod review;
 pub mod scratchpad;
+pub mod squad;
 pub mod usage;

@@ -14,6 +14,7 @@ mod parallel;
 mod project_tree;
 mod review_turn;
 mod slots;
+mod squad;
 mod turn_records;
 mod wave;
 mod worktrees;

@@ -4,9 +4,13 @@ use std::path::Path;
 
 use autoloop_core::config::Problem;
 use autoloop_core::merge::MergeOutcome;
-use autoloop_core::record::{SlotFinish, SlotReview};
+use autoloop_core::record::{
+    CheckFinish, SlotFinish, SlotReview, SquadLoop, SquadMerge, SquadReview, SquadTurn,
+    SquadTurnFinish,
+};
 use autoloop_core::run::Run;
 use autoloop_core::slot::{FinishedIteration, Phase, Slot, SlotRules, Slots};
+use autoloop_core::squad::Squad;
 
 pub use crate::breakers::Breakers;
 use crate::journal::Journal;
@@ -104,6 +108,7 @@ pub enum Progress<'a> {
         outcome: &'a str,
     },
     Slots(SlotProgress<'a>),
+    Squad(SquadProgress<'a>),
     /// A step of a review by message, in one line.
     Exchange {
         id: &'a str,
@@ -127,4 +132,39 @@ pub enum SlotProgress<'a> {
     Reviewed(&'a Slot, &'a SlotReview<'a>),
     Finished(&'a Slot, &'a SlotFinish),
     IterationFinished(&'a FinishedIteration),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum SquadProgress<'a> {
+    Began(&'a Squad),
+    Resumed(&'a Squad),
+    /// The number of tasks after they were enumerated, and of groups after they were planned.
+    Planned {
+        tasks: usize,
+        groups: usize,
+    },
+    /// A loop begins or begins again.
+    Loop {
+        record: &'a SquadLoop,
+        title: &'a str,
+    },
+    Turn(&'a SquadTurn),
+    TurnFinished(&'a SquadTurn, &'a SquadTurnFinish<'a>),
+    Checked {
+        /// `None` for the merged work.
+        loop_id: Option<&'a str>,
+        check: &'a CheckFinish,
+    },
+    Reviewed {
+        record: &'a SquadReview,
+        /// The first line of each issue.
+        issues: &'a [String],
+    },
+    Merged(&'a SquadMerge),
+    /// A loop is stuck, or failed.
+    Blocked {
+        loop_id: &'a str,
+        how: &'a str,
+        reason: &'a str,
+    },
 }

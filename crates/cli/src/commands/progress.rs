@@ -1,5 +1,7 @@
 //! Reports the progress of a run: in lines on standard error, or in the live view.
 
+mod squad;
+
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -8,7 +10,7 @@ use autoloop_core::run::Run;
 use autoloop_core::slot::{Outcome, Phase, Review, Slot, SlotRules, Slots};
 use autoloop_core::text;
 use autoloop_runtime::project::Loaded;
-use autoloop_runtime::site::{Progress, SlotProgress};
+use autoloop_runtime::site::{Progress, SlotProgress, SquadProgress};
 use autoloop_runtime::world::World;
 
 use crate::diagnostic;
@@ -52,6 +54,9 @@ impl<'a> ProgressUi<'a> {
         let begun = match progress {
             Progress::Began(run) | Progress::Resumed(run) => Some(run.id.as_str()),
             Progress::Slots(SlotProgress::Began(slots, _)) => Some(slots.id.as_str()),
+            Progress::Squad(SquadProgress::Began(squad) | SquadProgress::Resumed(squad)) => {
+                Some(squad.id.as_str())
+            }
             Progress::Exchange { id, .. } => Some(id),
             _ => None,
         };
@@ -123,6 +128,7 @@ impl<'a> ProgressUi<'a> {
             Progress::Chain { id, steps } => format!("chain {id}: {steps}"),
             Progress::Chained { id, outcome } => format!("chain {id} ended: {outcome}"),
             Progress::Slots(progress) => return slot_line(progress),
+            Progress::Squad(progress) => return squad::line(progress),
             Progress::Exchange { line, .. } => line.to_owned(),
             Progress::Warnings(_) => return None,
             Progress::Note(note) => format!("note: {note}"),
@@ -176,6 +182,7 @@ fn tone(progress: Progress<'_>) -> Option<Tone> {
     match progress {
         Progress::Began(_) | Progress::Iteration { .. } => Some(Tone::Strong),
         Progress::Slots(SlotProgress::Began(..) | SlotProgress::Iteration(_)) => Some(Tone::Strong),
+        Progress::Squad(progress) => squad::tone(progress),
         Progress::Iterated(run) if run.failure().is_some() => Some(Tone::Bad),
         Progress::Iterated(run) if run.turn.refused => Some(Tone::Warning),
         Progress::Iterated(_) => Some(Tone::Good),

@@ -44,6 +44,36 @@ pub enum MergeBack {
     InProgress(&'static str),
 }
 
+/// A merge that was computed and not checked out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Prepared {
+    NoChange,
+    /// All of it is reachable from this commit, which is checked out.
+    Already(String),
+    Merge {
+        /// The commit that is checked out.
+        head: String,
+        /// The merge, or the commit itself where it is a descendant.
+        commit: String,
+    },
+    Conflict {
+        head: String,
+        files: Vec<PathBuf>,
+    },
+    InProgress(&'static str),
+}
+
+/// How the checkout took a prepared merge. Unless it is done, nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Advanced {
+    Done,
+    /// Another commit is checked out by now: the merge must be prepared again.
+    Moved,
+    /// These files would be overwritten, and have uncommitted changes.
+    Uncommitted(Vec<PathBuf>),
+    InProgress(&'static str),
+}
+
 /// How the checkout took a commit.
 enum Advance {
     Done,
