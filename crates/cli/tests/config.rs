@@ -157,6 +157,43 @@ fn shows_every_setting() {
 
     exchange.max_rounds = 2
 
+    squad.effort = "medium"
+    squad.max_loops = 4
+    squad.max_iterations = 20
+    # squad.builder.kind is not set: as backend.kind
+    # squad.builder.command is not set: as backend.command
+    # squad.builder.args is not set: as backend.args
+    # squad.builder.model is not set: as backend.model
+    # squad.builder.env is not set: as backend.env
+    # squad.builder.prompt_mode is not set: as backend.prompt_mode
+    # squad.builder.output is not set: as backend.output
+    # squad.builder.timeout_ms is not set: as backend.timeout_ms
+    # squad.builder.grace_ms is not set: as backend.grace_ms
+    # squad.builder.leftovers is not set: as backend.leftovers
+    # squad.builder.output_cap is not set: as backend.output_cap
+    # squad.reviewer.kind is not set: as backend.kind
+    # squad.reviewer.command is not set: as backend.command
+    # squad.reviewer.args is not set: as backend.args
+    # squad.reviewer.model is not set: as backend.model
+    # squad.reviewer.env is not set: as backend.env
+    # squad.reviewer.prompt_mode is not set: as backend.prompt_mode
+    # squad.reviewer.output is not set: as backend.output
+    # squad.reviewer.timeout_ms is not set: as backend.timeout_ms
+    # squad.reviewer.grace_ms is not set: as backend.grace_ms
+    # squad.reviewer.leftovers is not set: as backend.leftovers
+    # squad.reviewer.output_cap is not set: as backend.output_cap
+    # squad.planner.kind is not set: as backend.kind
+    # squad.planner.command is not set: as backend.command
+    # squad.planner.args is not set: as backend.args
+    # squad.planner.model is not set: as backend.model
+    # squad.planner.env is not set: as backend.env
+    # squad.planner.prompt_mode is not set: as backend.prompt_mode
+    # squad.planner.output is not set: as backend.output
+    # squad.planner.timeout_ms is not set: as backend.timeout_ms
+    # squad.planner.grace_ms is not set: as backend.grace_ms
+    # squad.planner.leftovers is not set: as backend.leftovers
+    # squad.planner.output_cap is not set: as backend.output_cap
+
     core.state_dir = ".autoloop"
     # core.journal_file is not set: journal.jsonl in core.state_dir
     # core.memory_file is not set: memory.jsonl in core.state_dir

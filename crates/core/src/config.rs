@@ -6,6 +6,7 @@
 //! the text and the bytes that are meant. Nothing here opens a file: the runtime finds the layers, and
 //! [`crate::plan`] makes of the settings what a loop goes by.
 
+mod agent_keys;
 mod checks;
 mod enums;
 mod key;
@@ -19,9 +20,11 @@ mod value;
 
 use std::time::Duration;
 
+pub use agent_keys::AgentKeys;
 pub use checks::Check;
 pub use enums::{
-    BackendKind, Isolation, ItemSource, Leftovers, LogLevel, PromptMode, Sandbox, SyncPolicy,
+    BackendKind, Effort, Isolation, ItemSource, Leftovers, LogLevel, PromptMode, Sandbox,
+    SyncPolicy,
 };
 pub use key::{Key, Kind, Preset};
 pub use layer::{Layer, Origin, Tables, VARIABLE};

@@ -2,12 +2,13 @@
 
 mod backend;
 mod slots;
+mod squad;
 
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::config::{Check, Isolation, JournalConfig, Key, LogLevel, Sandbox, Settings};
+use crate::config::{AgentKeys, Check, Isolation, JournalConfig, Key, LogLevel, Sandbox, Settings};
 use crate::layout::StateDir;
 use crate::limits::{Limit, Limits, RunLimits, Scope, TimeLeft};
 use crate::run_id::RunIdFormat;
@@ -15,9 +16,9 @@ use crate::step::Rules;
 use crate::topology::{Role, Topology};
 use crate::wave::Parallel;
 
-use backend::BackendKeys;
 pub use backend::{BackendPlan, BadRole};
 pub use slots::{PromptPath, SlotsPlan};
+pub use squad::SquadPlan;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -39,6 +40,7 @@ pub struct Plan {
     /// `None` if waves are disabled.
     pub parallel: Option<ParallelPlan>,
     pub slots: SlotsPlan,
+    pub squad: SquadPlan,
     pub checks: Vec<Check>,
     pub journal: JournalConfig,
     pub run_id_format: RunIdFormat,
@@ -111,7 +113,7 @@ impl Files {
 impl Plan {
     /// Returns every invalid backend setting of a role as an error.
     pub fn resolve(settings: &Settings, topology: &Topology) -> Result<Plan, Vec<BadRole>> {
-        let backend = BackendPlan::new(settings, &BackendKeys::LOOP);
+        let backend = BackendPlan::new(settings, &AgentKeys::LOOP);
         let role_backends = role_backends(settings, &backend, topology)?;
         let limit = settings.number(Key::MemoryBudget);
         Ok(Plan {
@@ -127,6 +129,7 @@ impl Plan {
             objective: prompt(settings, Key::Prompt, Key::PromptFile),
             review: settings.flag(Key::ReviewEnabled).then(|| review(settings, topology)),
             slots: SlotsPlan::resolve(settings),
+            squad: SquadPlan::resolve(settings),
             checks: settings.checks().cloned().collect(),
             backend,
             memory_budget: usize::try_from(limit).ok().filter(|limit| *limit > 0),
@@ -243,7 +246,7 @@ fn review(settings: &Settings, topology: &Topology) -> ReviewPlan {
         .unwrap_or(NonZeroU64::MIN);
     ReviewPlan {
         every,
-        backend: BackendPlan::new(settings, &BackendKeys::REVIEW),
+        backend: BackendPlan::new(settings, &AgentKeys::REVIEW),
         prompt: prompt(settings, Key::ReviewPrompt, Key::ReviewPromptFile),
         sandbox: settings.word(Key::ReviewSandbox),
     }

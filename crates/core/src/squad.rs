@@ -4,18 +4,9 @@
 
 use crate::coordinator::{Fold, Kind, Status};
 use crate::record::{Event, Glance, SquadFinish};
-use crate::wire_enum::{Word, words};
+use crate::wire_enum::Word;
 
-words! {
-    /// How much is reviewed, and how often work may be revised.
-    #[derive(PartialOrd, Ord)]
-    Effort {
-        Low = "low",
-        Medium = "medium",
-        High = "high",
-        Max = "max",
-    }
-}
+pub use crate::config::Effort;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Squad {

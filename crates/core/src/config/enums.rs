@@ -21,6 +21,17 @@ words! {
 }
 
 words! {
+    /// How much of a squad's work is reviewed, and how often it may be revised (`squad.effort`).
+    #[derive(PartialOrd, Ord)]
+    Effort {
+        Low = "low",
+        Medium = "medium",
+        High = "high",
+        Max = "max",
+    }
+}
+
+words! {
     /// How an agent receives its prompt (`backend.prompt_mode`).
     PromptMode {
         Arg = "arg",

@@ -1,7 +1,8 @@
 //! Every setting there is: its name, what it may be, what it is by itself, and what it is for.
 
 use super::enums::{
-    BackendKind, Isolation, ItemSource, Leftovers, LogLevel, PromptMode, Sandbox, SyncPolicy,
+    BackendKind, Effort, Isolation, ItemSource, Leftovers, LogLevel, PromptMode, Sandbox,
+    SyncPolicy,
 };
 use crate::agents::Stream;
 use crate::run_id::RunIdFormat;
@@ -245,6 +246,79 @@ keys! {
 
     ExchangeMaxRounds "exchange.max_rounds": Kind::Count { least: 1, most: 3 }, Preset::Value("2"),
         "Maximum number of rounds of a review by message.";
+
+    SquadEffort "squad.effort": Kind::Choice(Effort::WORDS), Preset::Value("medium"),
+        "How much of a squad's work is reviewed, and how often it may be revised.";
+    SquadMaxLoops "squad.max_loops": Kind::Count { least: 1, most: 1_000 }, Preset::Value("4"),
+        "Maximum number of loops that work in parallel.";
+    SquadMaxIterations "squad.max_iterations": Kind::Count { least: 1, most: MANY }, Preset::Value("20"),
+        "Maximum number of turns of a loop, after which it is stuck.";
+    SquadBuilderKind "squad.builder.kind": Kind::MaybeChoice(BackendKind::WORDS), Preset::Like(Key::BackendKind),
+        "The kind of builder; blank: derived from the name of its command.";
+    SquadBuilderCommand "squad.builder.command": Kind::Text, Preset::Like(Key::BackendCommand),
+        "The agent that builds and revises tasks, and resolves conflicts.";
+    SquadBuilderArgs "squad.builder.args": Kind::List, Preset::Like(Key::BackendArgs),
+        "Its arguments.";
+    SquadBuilderModel "squad.builder.model": Kind::Text, Preset::Like(Key::BackendModel),
+        "Its model.";
+    SquadBuilderEnv "squad.builder.env": Kind::Variables, Preset::Like(Key::BackendEnv),
+        "Variables that it gets.";
+    SquadBuilderPromptMode "squad.builder.prompt_mode": Kind::MaybeChoice(PromptMode::WORDS), Preset::Like(Key::BackendPromptMode),
+        "How it receives the prompt.";
+    SquadBuilderOutput "squad.builder.output": Kind::MaybeChoice(Stream::WORDS), Preset::Like(Key::BackendOutput),
+        "What it prints.";
+    SquadBuilderTimeout "squad.builder.timeout_ms": Kind::Millis { least: 1 }, Preset::Like(Key::BackendTimeout),
+        "Timeout of one of its turns.";
+    SquadBuilderGrace "squad.builder.grace_ms": Kind::Millis { least: 0 }, Preset::Like(Key::BackendGrace),
+        "Time from the request to end until the builder is killed.";
+    SquadBuilderLeftovers "squad.builder.leftovers": Kind::MaybeChoice(Leftovers::WORDS), Preset::Like(Key::BackendLeftovers),
+        "What happens to processes that it leaves behind.";
+    SquadBuilderOutputCap "squad.builder.output_cap": Kind::Bytes, Preset::Like(Key::BackendOutputCap),
+        "How much of its output is kept.";
+    SquadReviewerKind "squad.reviewer.kind": Kind::MaybeChoice(BackendKind::WORDS), Preset::Like(Key::BackendKind),
+        "The kind of reviewer; blank: derived from the name of its command.";
+    SquadReviewerCommand "squad.reviewer.command": Kind::Text, Preset::Like(Key::BackendCommand),
+        "The agent that reviews.";
+    SquadReviewerArgs "squad.reviewer.args": Kind::List, Preset::Like(Key::BackendArgs),
+        "Its arguments.";
+    SquadReviewerModel "squad.reviewer.model": Kind::Text, Preset::Like(Key::BackendModel),
+        "Its model.";
+    SquadReviewerEnv "squad.reviewer.env": Kind::Variables, Preset::Like(Key::BackendEnv),
+        "Variables that it gets.";
+    SquadReviewerPromptMode "squad.reviewer.prompt_mode": Kind::MaybeChoice(PromptMode::WORDS), Preset::Like(Key::BackendPromptMode),
+        "How it receives the prompt.";
+    SquadReviewerOutput "squad.reviewer.output": Kind::MaybeChoice(Stream::WORDS), Preset::Like(Key::BackendOutput),
+        "What it prints.";
+    SquadReviewerTimeout "squad.reviewer.timeout_ms": Kind::Millis { least: 1 }, Preset::Like(Key::BackendTimeout),
+        "Timeout of a review.";
+    SquadReviewerGrace "squad.reviewer.grace_ms": Kind::Millis { least: 0 }, Preset::Like(Key::BackendGrace),
+        "Time from the request to end until the reviewer is killed.";
+    SquadReviewerLeftovers "squad.reviewer.leftovers": Kind::MaybeChoice(Leftovers::WORDS), Preset::Like(Key::BackendLeftovers),
+        "What happens to processes that it leaves behind, without a sandbox.";
+    SquadReviewerOutputCap "squad.reviewer.output_cap": Kind::Bytes, Preset::Like(Key::BackendOutputCap),
+        "How much of its output is kept.";
+    SquadPlannerKind "squad.planner.kind": Kind::MaybeChoice(BackendKind::WORDS), Preset::Like(Key::BackendKind),
+        "The kind of planner; blank: derived from the name of its command.";
+    SquadPlannerCommand "squad.planner.command": Kind::Text, Preset::Like(Key::BackendCommand),
+        "The agent that writes the tasks and the plan.";
+    SquadPlannerArgs "squad.planner.args": Kind::List, Preset::Like(Key::BackendArgs),
+        "Its arguments.";
+    SquadPlannerModel "squad.planner.model": Kind::Text, Preset::Like(Key::BackendModel),
+        "Its model.";
+    SquadPlannerEnv "squad.planner.env": Kind::Variables, Preset::Like(Key::BackendEnv),
+        "Variables that it gets.";
+    SquadPlannerPromptMode "squad.planner.prompt_mode": Kind::MaybeChoice(PromptMode::WORDS), Preset::Like(Key::BackendPromptMode),
+        "How it receives the prompt.";
+    SquadPlannerOutput "squad.planner.output": Kind::MaybeChoice(Stream::WORDS), Preset::Like(Key::BackendOutput),
+        "What it prints.";
+    SquadPlannerTimeout "squad.planner.timeout_ms": Kind::Millis { least: 1 }, Preset::Like(Key::BackendTimeout),
+        "Timeout of one of its turns.";
+    SquadPlannerGrace "squad.planner.grace_ms": Kind::Millis { least: 0 }, Preset::Like(Key::BackendGrace),
+        "Time from the request to end until the planner is killed.";
+    SquadPlannerLeftovers "squad.planner.leftovers": Kind::MaybeChoice(Leftovers::WORDS), Preset::Like(Key::BackendLeftovers),
+        "What happens to processes that it leaves behind.";
+    SquadPlannerOutputCap "squad.planner.output_cap": Kind::Bytes, Preset::Like(Key::BackendOutputCap),
+        "How much of its output is kept.";
 
     StateDir "core.state_dir": Kind::NeededPath, Preset::Value(".autoloop"),
         "The directory of all files that runs write.";

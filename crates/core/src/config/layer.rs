@@ -7,6 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::LONGEST;
+use super::agent_keys::AgentKeys;
 use super::checks::{CHECKS, WrittenCheck};
 use super::enums::BackendKind;
 use super::key::Key;
@@ -122,7 +123,7 @@ impl Layer {
             Syntax::Pairs => reader.pairs(text),
             Syntax::Assignment => reader.assignment(text),
             Syntax::Value(key) => reader.text(key, text, 0..text.len()),
-            Syntax::Backend => reader.agent(&AGENTS[0].1, text, 0..text.len()),
+            Syntax::Backend => reader.agent(&AgentKeys::LOOP, text, 0..text.len()),
             Syntax::MoreArgs => {
                 if let Some(args) = reader.words(text, &(0..text.len())) {
                     reader.add(Key::BackendArgs, Change::Append(args), 0..text.len());
@@ -166,53 +167,6 @@ pub(crate) enum Change {
 /// How many unknown keys of a layer are named one by one.
 const NAMED: usize = 20;
 
-/// The settings that name an agent.
-struct AgentKeys {
-    command: Key,
-    args: Key,
-    kind: Key,
-    model: Key,
-    output: Key,
-}
-
-/// Tables and keys that may be a text which names an agent.
-const AGENTS: [(&str, AgentKeys); 3] = [
-    (
-        "backend",
-        AgentKeys {
-            command: Key::BackendCommand,
-            args: Key::BackendArgs,
-            kind: Key::BackendKind,
-            model: Key::BackendModel,
-            output: Key::BackendOutput,
-        },
-    ),
-    (
-        "review.backend",
-        AgentKeys {
-            command: Key::ReviewCommand,
-            args: Key::ReviewArgs,
-            kind: Key::ReviewKind,
-            model: Key::ReviewModel,
-            output: Key::ReviewOutput,
-        },
-    ),
-    (
-        "slots.reviewer",
-        AgentKeys {
-            command: Key::SlotsReviewerCommand,
-            args: Key::SlotsReviewerArgs,
-            kind: Key::SlotsReviewerKind,
-            model: Key::SlotsReviewerModel,
-            output: Key::SlotsReviewerOutput,
-        },
-    ),
-];
-
-fn agent_keys(name: &str) -> Option<&'static AgentKeys> {
-    AGENTS.iter().find(|(known, _)| *known == name).map(|(_, keys)| keys)
-}
-
 pub(super) struct Reader<'l> {
     layer: &'l Layer,
     pub(super) content: LayerContent,
@@ -241,7 +195,8 @@ impl Reader<'_> {
             }
             if let Some(key) = Key::named(&path) {
                 self.value(key, value);
-            } else if let (Some(keys), DeValue::String(text)) = (agent_keys(&path), value.get_ref())
+            } else if let (Some(keys), DeValue::String(text)) =
+                (AgentKeys::named(&path), value.get_ref())
             {
                 self.agent(keys, text, value.span());
             } else if path == CHECKS {
@@ -280,7 +235,7 @@ impl Reader<'_> {
 
     /// Reads the kind by which another version of this tool starts claude as `claude`.
     fn is_of_the_sdk(&mut self, key: Key, word: &str, span: &Range<usize>) -> bool {
-        let is_kind = [Key::BackendKind, Key::ReviewKind, Key::SlotsReviewerKind].contains(&key);
+        let is_kind = AgentKeys::ALL.iter().any(|keys| keys.kind == key);
         if !is_kind || word != BackendKind::SDK {
             return false;
         }
@@ -317,7 +272,7 @@ impl Reader<'_> {
         for pair in pairs {
             let (name, value) = (&text[pair.key.clone()], &text[pair.value.clone()]);
             let value = payload::unescape(value);
-            match (Key::named(name), agent_keys(name)) {
+            match (Key::named(name), AgentKeys::named(name)) {
                 (Some(key), _) => self.text(key, &value, pair.value),
                 (None, Some(keys)) => self.agent(keys, &value, pair.value),
                 _ if is_unenforced_text(name, &value) => self.unenforced(name, pair.key),
@@ -332,7 +287,7 @@ impl Reader<'_> {
         };
         match Key::named(name.trim()) {
             Some(key) => self.text(key, value, name.len() + 1..text.len()),
-            None => match agent_keys(name.trim()) {
+            None => match AgentKeys::named(name.trim()) {
                 Some(keys) => self.agent(keys, value, name.len() + 1..text.len()),
                 None => self.unknown(name.trim(), 0..name.len(), "key"),
             },
@@ -402,7 +357,12 @@ impl Reader<'_> {
         }
         let near = match what {
             "table" => suggest(path, Key::ALL.iter().map(|key| key.table()).chain([CHECKS])),
-            _ => suggest(path, Key::ALL.iter().map(|key| key.name())),
+            _ => {
+                let names = Key::ALL.iter().map(|key| key.name());
+                let of_loop = Key::ALL.iter().filter(|key| key.table() == "event_loop");
+                // Of several tables with such a key, that of the loop is the most used one.
+                suggest(path, names).or_else(|| suggest(path, of_loop.map(|key| key.name())))
+            }
         };
         let shown: String = path.chars().take(60).flat_map(char::escape_debug).collect();
         let message = format!("unknown {what} {shown}");

@@ -8,8 +8,8 @@ use toml::Spanned;
 
 use crate::agents::{Adapter, BadArgument, Stream, Waits};
 use crate::config::{
-    BackendKind, Key, Leftovers, Origin, Problem, PromptMode, Refusal, Settings, Severity, Value,
-    read_text,
+    AgentKeys, BackendKind, Key, Leftovers, Origin, Problem, PromptMode, Refusal, Settings,
+    Severity, Value, read_text,
 };
 use crate::env::Inherits;
 use crate::limits::TimeLeft;
@@ -41,62 +41,6 @@ pub struct BackendPlan {
     pub time_left: Option<Duration>,
 }
 
-pub(super) struct BackendKeys {
-    kind: Key,
-    command: Key,
-    args: Key,
-    model: Key,
-    env: Key,
-    prompt_mode: Key,
-    output: Key,
-    timeout: Key,
-    grace: Key,
-    leftovers: Key,
-    output_cap: Key,
-}
-
-impl BackendKeys {
-    pub(super) const LOOP: BackendKeys = BackendKeys {
-        kind: Key::BackendKind,
-        command: Key::BackendCommand,
-        args: Key::BackendArgs,
-        model: Key::BackendModel,
-        env: Key::BackendEnv,
-        prompt_mode: Key::BackendPromptMode,
-        output: Key::BackendOutput,
-        timeout: Key::BackendTimeout,
-        grace: Key::BackendGrace,
-        leftovers: Key::BackendLeftovers,
-        output_cap: Key::BackendOutputCap,
-    };
-    /// The agent of metareviews. Its timeout does not follow that of the loop: a long task is no reason for a
-    /// long review.
-    pub(super) const REVIEW: BackendKeys = BackendKeys {
-        kind: Key::ReviewKind,
-        command: Key::ReviewCommand,
-        args: Key::ReviewArgs,
-        model: Key::ReviewModel,
-        env: Key::ReviewEnv,
-        prompt_mode: Key::ReviewPromptMode,
-        output: Key::ReviewOutput,
-        timeout: Key::ReviewTimeout,
-        ..BackendKeys::LOOP
-    };
-    pub(super) const SLOT_REVIEW: BackendKeys = BackendKeys {
-        kind: Key::SlotsReviewerKind,
-        command: Key::SlotsReviewerCommand,
-        args: Key::SlotsReviewerArgs,
-        model: Key::SlotsReviewerModel,
-        env: Key::SlotsReviewerEnv,
-        prompt_mode: Key::SlotsReviewerPromptMode,
-        output: Key::SlotsReviewerOutput,
-        timeout: Key::SlotsReviewerTimeout,
-        grace: Key::SlotsReviewerGrace,
-        leftovers: Key::SlotsReviewerLeftovers,
-        output_cap: Key::SlotsReviewerOutputCap,
-    };
-}
-
 /// A role with an invalid backend setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key} of role '{}' is {found}; {label}", .role.escape_debug())]
@@ -112,7 +56,7 @@ pub struct BadRole {
 }
 
 impl BackendPlan {
-    pub(super) fn new(settings: &Settings, keys: &BackendKeys) -> BackendPlan {
+    pub(super) fn new(settings: &Settings, keys: &AgentKeys) -> BackendPlan {
         let command_key = settings.source(keys.command);
         // A kind that is set and blank is derived from the command, whatever the loop has.
         let kind = match settings.origin(keys.kind) {
@@ -123,14 +67,14 @@ impl BackendPlan {
         let is_default = settings.origin(command_key) == Origin::Default;
         // The command of another kind of agent does not speak the protocol.
         let is_foreign = command_key != keys.command
-            && settings.choice(BackendKeys::LOOP.kind) != Some(BackendKind::Acp);
+            && settings.choice(AgentKeys::LOOP.kind) != Some(BackendKind::Acp);
         let command = match (named, named.and_then(BackendKind::adapter)) {
             (_, Some(client)) if is_default => client.program,
             (Some(BackendKind::Acp), _) if is_default || is_foreign => "",
             _ => settings.text(command_key).unwrap_or_default(),
         };
         let kind = named.unwrap_or_else(|| BackendKind::of_command(command));
-        let of_loop = settings.text(BackendKeys::LOOP.command).unwrap_or_default();
+        let of_loop = settings.text(AgentKeys::LOOP.command).unwrap_or_default();
         // Arguments and models of one client mean nothing to another.
         let own = |key: Key| {
             Some(settings.source(key)).filter(|source| *source == key || command == of_loop)

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::{BackendKeys, BackendPlan, count};
-use crate::config::{Isolation, ItemSource, Key, Origin, Sandbox, Settings, shell_words};
+use super::{BackendPlan, count};
+use crate::config::{
+    AgentKeys, Isolation, ItemSource, Key, Origin, Sandbox, Settings, shell_words,
+};
 use crate::slot::{Commit, NewItems, Review, SlotRules};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +64,7 @@ impl SlotsPlan {
             beads: command(settings.text(Key::SlotsBeadsCommand).unwrap_or_default()),
             isolation: settings.choice(Key::SlotsIsolation),
             stop_marker: settings.text(Key::SlotsStopMarker).map(str::to_owned),
-            reviewer: BackendPlan::new(settings, &BackendKeys::SLOT_REVIEW),
+            reviewer: BackendPlan::new(settings, &AgentKeys::SLOT_REVIEWER),
             sandbox: settings.word(Key::ReviewSandbox),
         }
     }

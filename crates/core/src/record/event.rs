@@ -17,11 +17,10 @@ use super::{
     StopReason, Support, Text, ViolationOutcome,
 };
 use crate::agents::{Answer, Dollars, ErrorClass, prices};
-use crate::config::{BackendKind, Isolation, ItemSource};
+use crate::config::{BackendKind, Effort, Isolation, ItemSource};
 use crate::merge::MergeOutcome;
 use crate::message::Type as MessageType;
 use crate::review::Verdict;
-use crate::squad::Effort;
 use crate::topic::Topic;
 use crate::wire_enum::Word;
 

@@ -3,22 +3,16 @@
 use std::path::Path;
 
 use autoloop_core::config::shell_words::{join, split};
-use autoloop_core::config::{BackendKind, Key, Origin, Settings, Value};
+use autoloop_core::config::{AgentKeys, BackendKind, Key, Origin, Settings, Value};
 use autoloop_core::topology::Topology;
 
 use super::Overrides;
 
-/// The settings that name an agent, each with the one of its kind.
-const AGENTS: [(Key, Key); 3] = [
-    (Key::BackendCommand, Key::BackendKind),
-    (Key::ReviewCommand, Key::ReviewKind),
-    (Key::SlotsReviewerCommand, Key::SlotsReviewerKind),
-];
-
 /// Resolves the agents of settings that are named by a relative path in a file outside of the project
 /// directory. In the project directory they stay as they are: that is where agents are started from.
 pub(super) fn resolve_settings(settings: Settings, project: &Path) -> Settings {
-    AGENTS.into_iter().fold(settings, |settings, (command, kind)| {
+    AgentKeys::ALL.into_iter().fold(settings, |settings, keys| {
+        let (command, kind) = (keys.command, keys.kind);
         let from = settings.provenance(command);
         let is_in_file =
             !matches!(from.origin, Origin::Default | Origin::Environment | Origin::Flag);
@@ -59,7 +53,7 @@ impl Overrides {
             let prefix = format!("{key}=");
             self.set.iter().rev().find_map(|pair| pair.strip_prefix(&prefix))
         };
-        let kinds = AGENTS.map(|(_, kind)| said(kind).and_then(BackendKind::from_word));
+        let kinds = AgentKeys::ALL.map(|keys| said(keys.kind).and_then(BackendKind::from_word));
         let [kind, ..] = kinds;
         if let Some(words) = self.backend.as_deref().and_then(|line| split(line).ok())
             && let Some((command, args)) = words.split_first()
@@ -70,7 +64,7 @@ impl Overrides {
         }
         for pair in &mut self.set {
             let Some((name, command)) = pair.split_once('=') else { continue };
-            let place = AGENTS.iter().position(|(key, _)| key.name() == name);
+            let place = AgentKeys::ALL.iter().position(|keys| keys.command.name() == name);
             let Some(place) = place else { continue };
             if let Some(path) = resolved(command, kinds[place].or(kind), anywhere) {
                 *pair = format!("{name}={path}");
