@@ -203,7 +203,7 @@ pub struct Ledger {
     largest: BTreeMap<String, Amounts>,
     /// Turns under way, by their lanes.
     open: BTreeMap<String, Turn>,
-    /// What the current slot of a lane took, and for how long its turns ran.
+    /// What the current slot of a lane, or a loop of a squad, took, and for how long its turns ran.
     slots: BTreeMap<String, (Amounts, Duration)>,
     /// The most that one turn took that has limits of its own.
     most: BTreeMap<Scope, Amounts>,
@@ -229,10 +229,12 @@ impl Ledger {
     /// The same for what the record says, and when.
     pub fn apply_event(&mut self, event: Event<'_>, now: Option<Timestamp>) {
         match event {
-            Event::LoopStart(_) | Event::SlotRunStart(_) => {
+            Event::LoopStart(_) | Event::SlotRunStart(_) | Event::SquadStart(_) => {
                 self.session = now.map(|now| (now, now));
             }
-            Event::LoopResume(_) | Event::SlotRunResume(_) => self.resumed(now),
+            Event::LoopResume(_) | Event::SlotRunResume(_) | Event::SquadResume(_) => {
+                self.resumed(now);
+            }
             Event::IterationStart(start) => self.start("", &start.suggested_roles),
             Event::IterationFinish(end) => {
                 self.finish("", Some(Scope::Iteration), could_start(end.exit_code.known()));
@@ -258,6 +260,22 @@ impl Ledger {
                 self.finish(Side::Reviewer.name(), Some(Scope::Review), true);
             }
             Event::ExchangeAuthor(_) => drop(self.finish(Side::Author.name(), None, true)),
+            Event::SquadTurn(turn) => self.start(&turn.turn.to_string(), turn.phase.as_str()),
+            Event::SquadTurnFinish(end) => {
+                let lane = end.turn.to_string();
+                let scope = match self.open.get(&lane).map(|turn| &*turn.step) {
+                    Some("review" | "checkpoint") => Scope::Review,
+                    _ => Scope::Iteration,
+                };
+                let taken = self.finish(&lane, Some(scope), could_start(end.exit_code.known()));
+                if let Some(id) = end.loop_id {
+                    self.add_to_slot(id, taken, end.elapsed_ms);
+                }
+            }
+            Event::SquadCost(cost) => {
+                let cost = cost.cost_usd.min(MOST.cost);
+                self.taken = self.taken.plus(Amounts { cost, tokens: 0 });
+            }
             Event::WaveBranchStart(start) => {
                 let Start { lane, step } = branch(&start);
                 self.start(&lane, &step);
@@ -326,7 +344,11 @@ impl Ledger {
     fn finish_phase(&mut self, slot: u64, scope: Option<Scope>, elapsed_ms: u64) {
         let lane = slot.to_string();
         let taken = self.finish(&lane, scope, true);
-        let (amounts, time) = self.slots.entry(lane).or_default();
+        self.add_to_slot(lane, taken, elapsed_ms);
+    }
+
+    fn add_to_slot(&mut self, slot: String, taken: Amounts, elapsed_ms: u64) {
+        let (amounts, time) = self.slots.entry(slot).or_default();
         *amounts = amounts.plus(taken);
         *time = time.saturating_add(Duration::from_millis(elapsed_ms));
     }
@@ -436,7 +458,7 @@ impl Ledger {
     pub fn admit<T>(
         &self,
         turns: Vec<T>,
-        start: impl Fn(&T) -> Start,
+        mut start: impl FnMut(&T) -> Start,
         limits: &RunLimits,
         now: Timestamp,
     ) -> Result<Vec<T>, Reached> {
@@ -454,14 +476,14 @@ impl Ledger {
         Ok(admitted)
     }
 
-    /// The same within the limits of one slot, for which the turn is its next phase.
+    /// The same within the limits of one slot, or one loop of a squad, for which the turn is its next phase.
     pub fn reserve_in_slot(
         &self,
-        slot: u64,
+        slot: &str,
         step: &str,
         limits: &RunLimits,
     ) -> Result<(), Reached> {
-        let (taken, time) = self.slot(&slot.to_string());
+        let (taken, time) = self.slot(slot);
         if let Some(limit) = limits.slot.runtime.filter(|limit| time >= *limit) {
             let used = duration::print_short(time);
             let limit_text = duration::print(limit);

@@ -22,8 +22,8 @@ use lazy::Field;
 pub use lazy::{Glance, Text};
 pub use line::{BadLine, parse, print, print_around};
 pub use outcome::{
-    ChainOutcome, Changes, ExchangeOutcome, HeldBy, Phase, Picked, Resolution, Side, SlotOutcome,
-    SlotsEnd, SquadClaim, SquadEnd, SquadPhase, SquadSubject, StopReason, Support,
+    ChainOutcome, Changes, ExchangeOutcome, HeldBy, LoopEnd, Phase, Picked, Resolution, Side,
+    SlotOutcome, SlotsEnd, SquadClaim, SquadEnd, SquadPhase, SquadSubject, StopReason, Support,
     ViolationOutcome,
 };
 pub use recovery::{Piece, pieces};

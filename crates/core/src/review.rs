@@ -3,6 +3,7 @@
 //! Each contract is a variant with its policy. The harness runs the reviewer and collects the [`Evidence`];
 //! [`Contract::read`] and [`Contract::settle`] decide.
 
+use crate::record::SquadSubject;
 use crate::verdict::{self, Ruling as Ruled};
 use crate::wire_enum::words;
 
@@ -22,10 +23,12 @@ pub enum Contract {
         /// The maximum number of rounds.
         rounds: u64,
     },
+    /// A part of the work of a squad, by a tool call.
+    Squad { subject: SquadSubject, revisions: u64 },
 }
 
-/// How often a reviewer of an exchange is asked again that gave no usable answer.
-const EXCHANGE_REPAIRS: u64 = 1;
+/// How often a reviewer of an exchange or a squad is asked again that gave no usable answer.
+const REPAIRS: u64 = 1;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
@@ -53,6 +56,15 @@ words! {
         Failed = "failed",
         /// Its budget was used up.
         Budget = "budget",
+    }
+}
+
+impl Verdict {
+    fn of(ruling: Ruled) -> Verdict {
+        match ruling {
+            Ruled::Pass => Verdict::Pass,
+            Ruled::Drift => Verdict::Drift,
+        }
     }
 }
 
@@ -101,6 +113,7 @@ impl Contract {
             Contract::Metareview => "metareview",
             Contract::Slot { .. } => "slot",
             Contract::Exchange { .. } => "exchange",
+            Contract::Squad { .. } => "squad",
         }
     }
 
@@ -113,14 +126,17 @@ impl Contract {
             return answer(Verdict::Budget, String::new(), budget);
         }
         match (self, evidence.failure, evidence.answer) {
+            // A tool call is complete, however the client ended afterwards.
+            (Contract::Squad { .. }, _, Some(Ok(found))) => {
+                answer(Verdict::of(found.ruling), found.follow_up, String::new())
+            }
+            (Contract::Squad { .. }, None, None) => {
+                malformed("the reviewer ended without an answer".to_owned())
+            }
             (_, Some(failure), _) => answer(Verdict::Failed, String::new(), failure),
             (Contract::Metareview, None, _) => answer(Verdict::Pass, String::new(), String::new()),
             (_, None, Some(Ok(found))) => {
-                let verdict = match found.ruling {
-                    Ruled::Pass => Verdict::Pass,
-                    Ruled::Drift => Verdict::Drift,
-                };
-                answer(verdict, found.follow_up, String::new())
+                answer(Verdict::of(found.ruling), found.follow_up, String::new())
             }
             (_, None, Some(Err(breach))) => malformed(breach),
             (_, None, None) => malformed(verdict::Violation::Empty.to_string()),
@@ -130,7 +146,7 @@ impl Contract {
     pub fn settle(self, verdict: Verdict, round: Round) -> Ruling {
         let repairs = match self {
             Contract::Slot { repairs, .. } => repairs,
-            Contract::Metareview | Contract::Exchange { .. } => EXCHANGE_REPAIRS,
+            Contract::Metareview | Contract::Exchange { .. } | Contract::Squad { .. } => REPAIRS,
         };
         match (self, verdict) {
             (Contract::Metareview, _) | (_, Verdict::Pass) => Ruling::Proceed,
@@ -138,11 +154,18 @@ impl Contract {
             (_, Verdict::Violation | Verdict::Failed) if round.breaches <= repairs => {
                 Ruling::Repeat
             }
-            (_, Verdict::Violation | Verdict::Failed) => Ruling::Fail,
+            (
+                Contract::Slot { .. } | Contract::Exchange { .. },
+                Verdict::Violation | Verdict::Failed,
+            ) => Ruling::Fail,
             (Contract::Slot { revisions, .. }, Verdict::Drift) if round.revisions < revisions => {
                 Ruling::Revise
             }
             (Contract::Slot { .. }, Verdict::Drift) => Ruling::Stuck,
+            // It counts as failed, however it failed.
+            (Contract::Squad { subject: SquadSubject::Progress, .. }, _) => Ruling::Proceed,
+            (Contract::Squad { revisions, .. }, _) if round.revisions < revisions => Ruling::Revise,
+            (Contract::Squad { .. }, _) => Ruling::Stuck,
             (Contract::Exchange { rounds }, Verdict::Drift) if round.revisions + 1 < rounds => {
                 Ruling::Revise
             }

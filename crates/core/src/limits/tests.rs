@@ -191,9 +191,9 @@ fn a_slot_has_its_own_account() {
     apply(&mut ledger, &usage("implement", Some(0.75), 10).record(&heading(0)));
     let done = SlotImplement { slot: 1, exit_code: ExitCode::Known(0), ..SlotImplement::default() };
     apply(&mut ledger, &done.record(&heading(0)));
-    let reached = ledger.reserve_in_slot(1, "review", &limits).unwrap_err();
+    let reached = ledger.reserve_in_slot("1", "review", &limits).unwrap_err();
     insta::assert_snapshot!(reached.detail, @"the slot took $0.75 of $1.00, and another turn may take $0.75 (limits.slot.max_cost_usd)");
-    assert_eq!(ledger.reserve_in_slot(2, "implement", &limits), Ok(()));
+    assert_eq!(ledger.reserve_in_slot("2", "implement", &limits), Ok(()));
     apply(&mut ledger, &SlotStart { slot: 1, ..SlotStart::default() }.record(&heading(0)));
-    assert_eq!(ledger.reserve_in_slot(1, "implement", &limits), Ok(()));
+    assert_eq!(ledger.reserve_in_slot("1", "implement", &limits), Ok(()));
 }

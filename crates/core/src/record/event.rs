@@ -12,9 +12,9 @@ mod wire;
 use wire::Wire;
 
 use super::{
-    ChainOutcome, Changes, ExchangeOutcome, Glance, Heading, HeldBy, Object, Phase, Picked, Record,
-    Resolution, Side, SlotOutcome, SlotsEnd, SquadClaim, SquadEnd, SquadPhase, SquadSubject,
-    StopReason, Support, Text, ViolationOutcome,
+    ChainOutcome, Changes, ExchangeOutcome, Glance, Heading, HeldBy, LoopEnd, Object, Phase,
+    Picked, Record, Resolution, Side, SlotOutcome, SlotsEnd, SquadClaim, SquadEnd, SquadPhase,
+    SquadSubject, StopReason, Support, Text, ViolationOutcome,
 };
 use crate::agents::{Answer, Dollars, ErrorClass, prices};
 use crate::config::{BackendKind, Effort, Isolation, ItemSource};
@@ -725,6 +725,7 @@ system_events! {
 
     SquadTurnFinish<'a> = "squad.turn.finish" {
         turn: u64,
+        loop_id: Option<String>,
         exit_code: ExitCode,
         timed_out: bool,
         elapsed_ms: u64,
@@ -804,6 +805,13 @@ system_events! {
         tree: String,
         /// The commit that its work begins at.
         base: String,
+    }
+
+    /// A loop ends without a merge, until the user resolves it.
+    SquadLoopFinish = "squad.loop.finish" {
+        loop_id: String,
+        outcome: Word<LoopEnd>,
+        reason: String,
     }
 
     /// What the answers of a review and the checks of the harness amount to.

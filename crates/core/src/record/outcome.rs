@@ -125,6 +125,14 @@ words! {
         Fail = "fail",
     }
 
+    /// How a loop of a squad ends that is not merged.
+    LoopEnd {
+        /// It got no further: no revision is left, or it made no progress.
+        Stuck = "stuck",
+        /// Its builder gave the task up.
+        Failed = "failed",
+    }
+
     /// Whether checks of the harness support the verdict of a review.
     Support {
         Verified = "verified",

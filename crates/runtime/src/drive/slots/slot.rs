@@ -137,9 +137,9 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
         }
         let limits = &self.run.loaded.plan.limits;
         if let Some(phase) = step.agent()
-            && let Err(reached) = self
-                .run
-                .look(|slots| slots.ledger.reserve_in_slot(self.number, phase.name(), limits))
+            && let Err(reached) = self.run.look(|slots| {
+                slots.ledger.reserve_in_slot(&self.number.to_string(), phase.name(), limits)
+            })
         {
             return self.give_up(slot, &reached.detail);
         }
