@@ -6,6 +6,7 @@
 mod effort;
 mod review;
 mod step;
+pub mod tools;
 
 use std::collections::{BTreeMap, BTreeSet};
 
