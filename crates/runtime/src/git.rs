@@ -32,7 +32,7 @@ pub(crate) use command::without_variables;
 pub use error::GitError;
 pub(crate) use gitdir::{common_dir, git_dir_at, linked_dot_git};
 pub use history::ChangeSummary;
-pub use merge_back::{Advanced, Change, MergeBack, Prepared};
+pub use merge_back::{Advanced, Change, MergeBack, Prepared, ProposedMerge};
 pub use worktree::{CommittedWork, HeadState, WorkBranch, Worktree};
 
 use crate::world::World;

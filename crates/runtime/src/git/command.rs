@@ -293,6 +293,10 @@ impl Git {
         Ok(self.run(["rev-parse", "--verify", &format!("{commit}^{{tree}}")])?.line())
     }
 
+    pub(super) fn first_parent(&self, commit: &str) -> Result<String, GitError> {
+        Ok(self.run(["rev-parse", "--verify", &format!("{commit}^1^{{commit}}")])?.line())
+    }
+
     /// Whether `earlier` is `later` or one of its ancestors.
     pub(super) fn contains(&self, later: &str, earlier: &str) -> Result<bool, GitError> {
         if later == earlier {

@@ -179,7 +179,7 @@ impl Private {
         Ok(git.with_stdin(File::open(&path).map_err(GitError::io("open", path))?))
     }
 
-    /// Checks that the objects that only the second tree has match their names. Git does not check when it reads
+    /// Checks that the objects that only the second tree or commit has match their names. Git does not check when it reads
     /// them, and an agent can write other contents into the files of objects.
     pub(super) fn check_objects(&self, from: &str, to: &str) -> Result<(), GitError> {
         let git = self.with_input(self.git(), format!("{to}\n^{from}\n").as_bytes())?;
