@@ -7,14 +7,13 @@
 //! as a whole if it would overwrite a file with uncommitted changes.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::command::{Git, GitOutput, Merge};
 use super::detach::moved_to;
-use super::gitdir::read_small;
+use super::gitdir::{read_small, replace};
 use super::{GitError, Repository, operation_in_progress};
 use crate::files::{self, Links, Unreadable};
 use crate::world::RealDisk;
@@ -149,7 +148,9 @@ impl Repository {
             Merge::Tree(tree) => {
                 git.with_identity()?.commit_tree(&tree, &[&head, commit], message)?
             }
-            Merge::Conflict(files) => return Ok(Prepared::Conflict { head, files }),
+            Merge::Conflict(conflict) => {
+                return Ok(Prepared::Conflict { head, files: conflict.files() });
+            }
         };
         Ok(Prepared::Merge { head, commit })
     }
@@ -285,11 +286,7 @@ struct PendingMerge(PathBuf);
 
 impl PendingMerge {
     fn write(&self, from: &str, to: &str) -> Result<(), GitError> {
-        // A new file each time: what is there may be a link of an agent.
-        self.remove()?;
-        File::create_new(&self.0)
-            .and_then(|mut file| writeln!(file, "{from} {to}"))
-            .map_err(GitError::io("write", &self.0))
+        replace(&self.0, format!("{from} {to}\n").as_bytes())
     }
 
     fn read(&self) -> Option<(String, String)> {
