@@ -22,8 +22,12 @@ use crate::world::RealDisk;
 const PREFIX: &str = "autoloop-git-";
 /// A list of ignored files, or of commits without parents, is shorter.
 const LONGEST_LIST: u64 = 16 * 1024 * 1024;
-/// How the files of a checkout are stored. The other settings are not needed, or run programs.
-const KEPT: [&str; 7] = [
+/// How the files of a checkout are stored, and who commits them. The other settings are not needed, or run programs.
+const KEPT: [&str; 13] = [
+    "author.email",
+    "author.name",
+    "committer.email",
+    "committer.name",
     "core.autocrlf",
     "core.eol",
     "core.excludesfile",
@@ -31,9 +35,11 @@ const KEPT: [&str; 7] = [
     "core.ignorecase",
     "core.precomposeunicode",
     "core.symlinks",
+    "user.email",
+    "user.name",
 ];
 
-/// The settings on which contents depend, as they were when the repository was found.
+/// The settings on which commits depend, as they were when the repository was found.
 #[derive(Clone, Debug)]
 pub(super) struct Pinned {
     common: PathBuf,
@@ -179,7 +185,7 @@ impl Private {
         Ok(git.with_stdin(File::open(&path).map_err(GitError::io("open", path))?))
     }
 
-    /// Checks that the objects that only the second tree has match their names. Git does not check when it reads
+    /// Checks that the objects that only the second tree or commit has match their names. Git does not check when it reads
     /// them, and an agent can write other contents into the files of objects.
     pub(super) fn check_objects(&self, from: &str, to: &str) -> Result<(), GitError> {
         let git = self.with_input(self.git(), format!("{to}\n^{from}\n").as_bytes())?;
@@ -271,7 +277,7 @@ mod tests {
         let listed = private.git().run(["config", "--list"]).unwrap().line();
         let has = |setting: &str| listed.lines().filter(|line| *line == setting).count();
         assert_eq!((has("filter.known=x.clean=true"), has("core.autocrlf=input")), (1, 1));
-        for foreign in ["filter.new", "alias.x", "autocrlf=true", "user.name"] {
+        for foreign in ["filter.new", "alias.x", "autocrlf=true"] {
             assert!(!listed.contains(foreign), "{foreign}: {listed}");
         }
         let checkout = pinned.without_new_filters(&git).unwrap();
