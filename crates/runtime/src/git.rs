@@ -181,12 +181,11 @@ impl Repository {
         Ok(private.git().keeping(limit / 2).run(words)?.out.text())
     }
 
-    /// Git in the checkout of the project, with its lock held and with the filters that were configured when the
-    /// repository was found.
+    /// Git in the checkout of the project, with its lock held and as it was configured when the repository was found.
     fn lock_project(&self) -> Result<Git, GitError> {
         let git = self.git.locked(&self.common.join("autoloop.lock"))?;
         let git = git.with("GIT_DIR", &self.git_dir).with("GIT_WORK_TREE", &self.top);
-        self.pinned.without_new_filters(&git)
+        self.pinned.as_configured(&git)
     }
 }
 

@@ -41,7 +41,7 @@ impl Repository {
         let private = self.pinned.open(&self.git)?;
         let attributes = self.git.first_parent(commit)?;
         let merge = self.automatic(&private.with_attributes(&attributes), sides)?;
-        let git = self.pinned.without_new_filters(&worktree.git)?;
+        let git = self.pinned.as_configured(&worktree.git)?;
         git.run(["read-tree", "-m", "-u", head, &merge.tree])?;
         let mut entries = Vec::new();
         for file in merge.files() {

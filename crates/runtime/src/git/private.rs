@@ -22,12 +22,8 @@ use crate::world::RealDisk;
 const PREFIX: &str = "autoloop-git-";
 /// A list of ignored files, or of commits without parents, is shorter.
 const LONGEST_LIST: u64 = 16 * 1024 * 1024;
-/// How the files of a checkout are stored, and who commits them. The other settings are not needed, or run programs.
-const KEPT: [&str; 13] = [
-    "author.email",
-    "author.name",
-    "committer.email",
-    "committer.name",
+/// How the files of a checkout are stored. The other settings are not needed, or run programs.
+const KEPT: [&str; 7] = [
     "core.autocrlf",
     "core.eol",
     "core.excludesfile",
@@ -35,9 +31,10 @@ const KEPT: [&str; 13] = [
     "core.ignorecase",
     "core.precomposeunicode",
     "core.symlinks",
-    "user.email",
-    "user.name",
 ];
+/// Who commits.
+const IDENTITY: [&str; 6] =
+    ["author.email", "author.name", "committer.email", "committer.name", "user.email", "user.name"];
 
 /// The settings on which commits depend, as they were when the repository was found.
 #[derive(Clone, Debug)]
@@ -101,9 +98,9 @@ impl Pinned {
         Ok(private)
     }
 
-    /// Git in its own directory, with the filters and merge drivers that were configured when the repository was
-    /// found: later ones do nothing.
-    pub(super) fn without_new_filters(&self, git: &Git) -> Result<Git, GitError> {
+    /// Git in its own directory, with the identity, filters and merge drivers that were configured when the
+    /// repository was found: later filters and drivers do nothing.
+    pub(super) fn as_configured(&self, git: &Git) -> Result<Git, GitError> {
         let words = ["config", "--null", "--name-only", "--get-regexp", r"^(filter|merge)\..*\."];
         // It fails where there are none.
         let now = git.try_run(words)?.names();
@@ -114,8 +111,9 @@ impl Pinned {
             let value = if key.ends_with(".required") { "false" } else { "" };
             (key, value.to_owned())
         });
-        let drivers = self.settings.iter().filter(|(key, _)| is_driver(key)).cloned();
-        Ok(configured(git, &drivers.chain(off).collect::<Vec<_>>()))
+        let is_used = |key: &str| is_driver(key) || IDENTITY.contains(&key);
+        let used = self.settings.iter().filter(|(key, _)| is_used(key)).cloned();
+        Ok(configured(git, &used.chain(off).collect::<Vec<_>>()))
     }
 
     fn format_settings(&self) -> String {
@@ -230,7 +228,7 @@ fn configured(git: &Git, settings: &[(String, String)]) -> Git {
 }
 
 fn is_kept(key: &str) -> bool {
-    KEPT.contains(&key) || is_driver(key)
+    KEPT.contains(&key) || IDENTITY.contains(&key) || is_driver(key)
 }
 
 /// Whether a key is about a filter or a merge driver, which attributes name.
@@ -273,6 +271,7 @@ mod tests {
         scene.git(&["config", "filter.new.required", "true"]);
         scene.git(&["config", "core.autocrlf", "true"]);
         scene.git(&["config", "alias.x", "status"]);
+        scene.git(&["config", "user.name", "An Agent"]);
         let private = pinned.open(&git).unwrap();
         let listed = private.git().run(["config", "--list"]).unwrap().line();
         let has = |setting: &str| listed.lines().filter(|line| *line == setting).count();
@@ -280,7 +279,7 @@ mod tests {
         for foreign in ["filter.new", "alias.x", "autocrlf=true"] {
             assert!(!listed.contains(foreign), "{foreign}: {listed}");
         }
-        let checkout = pinned.without_new_filters(&git).unwrap();
+        let checkout = pinned.as_configured(&git).unwrap();
         let value = |key: &str| checkout.run(["config", "--get", key]).unwrap().line();
         assert_eq!(value("filter.known=x.clean"), "true");
         assert_eq!(value("filter.new.clean"), "");

@@ -19,7 +19,7 @@ impl Repository {
     pub fn add_worktree(&self, dir: &Path, branch: &str, base: &str) -> Result<Worktree, GitError> {
         self.register_worktree(dir, branch, base)?;
         if let Some(mark) = self.unfinished_mark(dir) {
-            let git = self.pinned.without_new_filters(&self.git.at(dir))?;
+            let git = self.pinned.as_configured(&self.git.at(dir))?;
             git.run(["reset", "--hard", "--quiet"])?;
             fs::remove_file(&mark).map_err(GitError::io("remove", mark))?;
         }

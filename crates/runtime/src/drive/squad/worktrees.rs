@@ -25,7 +25,7 @@ pub(super) use crate::git::Resolution;
 /// The directory of the worktree for conflicts, and its branch.
 const CONFLICT: &str = "conflict";
 /// How often a capture is tried while an agent works.
-const CAPTURES: usize = 3;
+const CAPTURES: u32 = 3;
 /// How many characters of the name of a commit are shown.
 const SHORT: usize = 12;
 
@@ -133,9 +133,14 @@ impl SquadWorktrees {
             self.prepare(work)?;
         }
         let files = self.repository().files_in_place(&own.top())?;
-        let capture = || files.capture_commit(work.base, work.subject, &self.trees.except());
-        // Git fails where a file disappears while it is read.
-        let captured = (1..CAPTURES).find_map(|_| capture().ok()).map_or_else(capture, Ok)?;
+        let mut capture = 1;
+        let captured = loop {
+            match files.capture_commit(work.base, work.subject, &self.trees.except()) {
+                // A file disappeared while git read it.
+                Err(GitError::Failed { .. }) if capture < CAPTURES => capture += 1,
+                captured => break captured?,
+            }
+        };
         self.repository().keep(&[&self.run, work.id], &captured.tip)?;
         Ok(CapturedWork { commit: captured.tip, tree: captured.tree })
     }
@@ -339,9 +344,13 @@ impl SquadWorktrees {
             return Err(GitError::NotCommitted { tree: top, path });
         }
         for commit in checked_out.iter().chain(captured.iter().map(|kept| &kept.commit)) {
-            if repository.contains(head, commit)?
-                && tree.capture(commit, &except)?.tree == repository.tree_of(commit)?
-            {
+            if !repository.contains(head, commit)? {
+                continue;
+            }
+            // The files are read with the attributes with which they were captured.
+            let base = repository.commit(&format!("{commit}^"))?;
+            let files = tree.capture(base.as_deref().unwrap_or(commit), &except)?;
+            if files.tree == repository.tree_of(commit)? {
                 return Ok(None);
             }
         }
@@ -379,6 +388,7 @@ impl SquadWorktrees {
     /// Discards everything in a worktree, whatever an agent put in its place, and checks its base out.
     fn restart(&self, own: &LoopTree) -> Result<Worktree, GitError> {
         if check_not_link(&own.dir).is_err() {
+            self.trees.check_way(own.dir.parent().unwrap_or(&self.dir))?;
             fs::remove_file(&own.dir).map_err(GitError::io("remove", &own.dir))?;
         }
         self.trees.make_way(&own.dir)?;

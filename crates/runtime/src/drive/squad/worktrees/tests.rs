@@ -286,12 +286,14 @@ fn the_same_change_is_merged_twice() {
     let [one, two] = ["1", "2"].map(|id| (id, squad.changed(id, "file", "same\n")));
     // Only their worktrees differ.
     assert_eq!(one.1, two.1);
+    squad.git(&["config", "user.name", "An Agent"]);
     squad.merge(one.0, &one.1);
     put(&squad.trees.place("2").dir.join("file"), "same\n");
     let other = LoopSpec { subject: "t2: do it too", ..squad.work("2") };
     let commit = squad.trees.capture(&other).unwrap().commit;
     let merged = squad.merge("2", &commit);
     assert_eq!(squad.show(&merged, "%P"), format!("{} {commit}", one.1));
+    assert_eq!(squad.show(&merged, "%an, %cn"), "A Person, A Person");
 }
 
 #[test]
@@ -576,6 +578,39 @@ fn a_file_that_one_side_removed_needs_a_decision_that_keeps_both() {
     );
     let both = close(&|dir| put(&dir.join("file"), "mine\n"));
     assert!(matches!(both, Resolution::Resolved(_)), "{both:?}");
+}
+
+#[test]
+fn a_file_that_was_renamed_is_compared_with_the_content_of_both_sides() {
+    let squad = Squad::new();
+    let dir = squad.dir("1");
+    fs::rename(dir.join("other"), dir.join("renamed")).unwrap();
+    let yours = squad.changed("1", "renamed", "kept\nas\nyours\nis\n");
+    let commit = squad.changed("2", "other", "kept\nas\nmine\nis\n");
+    let head = squad.merge("1", &yours);
+    let close = |text: &str| {
+        let dir = squad.trees.open_conflict(&head, &commit).unwrap();
+        assert_eq!(agent(&dir, &["status", "--porcelain"]), "UU renamed");
+        put(&dir.join("renamed"), text);
+        agent(&dir, &["add", "-A"]);
+        squad.trees.close_conflict(&squad.work("2"), &head, &commit).unwrap()
+    };
+    let refused = |why: &str| Resolution::Refused(why.to_owned());
+    assert_eq!(
+        close("kept\nas\nmine\nis\n"),
+        refused("the changes in the project are missing (renamed)")
+    );
+    let both = close("kept\nas\nmine and yours\nis\n");
+    assert!(matches!(both, Resolution::Resolved(_)), "{both:?}");
+    // Each side gave it another name.
+    fs::rename(squad.dir("3").join("file"), squad.dir("3").join("three")).unwrap();
+    fs::rename(squad.dir("4").join("file"), squad.dir("4").join("four")).unwrap();
+    let [three, four] = ["3", "4"].map(|id| squad.captured(id).commit);
+    let head = squad.merge("3", &three);
+    let dir = squad.trees.open_conflict(&head, &four).unwrap();
+    agent(&dir, &["add", "-A"]);
+    let closed = squad.trees.close_conflict(&squad.work("4"), &head, &four).unwrap();
+    assert!(matches!(closed, Resolution::Refused(_)), "{closed:?}");
 }
 
 #[test]
