@@ -227,6 +227,11 @@ impl From<DriveError> for Failure {
             {
                 Failure::failed(message).hint("free some space on the disk")
             }
+            DriveError::NotBegun(_) => {
+                Failure::usage(message).hint("start it again with `autoloop squad SPEC`")
+            }
+            DriveError::NoThread(_) => Failure::failed(message)
+                .hint("allow more processes (`ulimit -u`), or fewer loops with --max-loops"),
             DriveError::Write { .. } => Failure::failed(message).hint(WRITABLE),
             DriveError::Git(_) | DriveError::NoRoom(_) => Failure::failed(message),
         }

@@ -118,6 +118,12 @@ variables! {
     item_id: Option<String> = "AUTOLOOP_ITEM_ID",
     /// The number of fixes, including the current one.
     fix_attempt: Option<String> = "AUTOLOOP_FIX_ATTEMPT",
+    /// In a squad: `enumerate`, `plan`, `build`, `review`, `checkpoint`, `revise` or `conflict`.
+    phase: Option<String> = "AUTOLOOP_PHASE",
+    /// Empty for an agent of the whole squad.
+    loop_id: Option<String> = "AUTOLOOP_LOOP_ID",
+    /// Empty for a checkpoint.
+    task_id: Option<String> = "AUTOLOOP_TASK_ID",
 }
 
 /// A text variable that is not UTF-8.

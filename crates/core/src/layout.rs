@@ -120,6 +120,16 @@ impl RunDir {
         RunDir(self.join(LOOPS).join(id))
     }
 
+    /// The directory of a turn of a squad.
+    pub fn squad_turn(&self, number: u64) -> RunDir {
+        RunDir(self.join(format!("turn-{number}")))
+    }
+
+    /// The directory of a check of a squad.
+    pub fn squad_check(&self, number: u64) -> RunDir {
+        RunDir(self.join(format!("check-{number}")))
+    }
+
     pub fn prompt(&self, turn: &str) -> PathBuf {
         self.join(format!("{turn}.prompt.md"))
     }

@@ -10,6 +10,7 @@ pub mod iteration;
 pub mod review;
 mod section;
 pub mod slot;
+pub mod squad;
 pub mod wave;
 
 use crate::memory::Block;

@@ -20,11 +20,12 @@ use crate::record::{
     SquadTurn, SquadTurnFinish,
 };
 use crate::review::Verdict;
+use crate::text::first_line;
 use crate::wire_enum::Word;
 
 pub use crate::config::Effort;
 pub use effort::Depth;
-pub use review::{Round, feedback_of};
+pub use review::Round;
 pub use step::{Lane, SquadRules, Step, next_steps, stopped, within_limits};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,6 +46,8 @@ pub struct Squad {
     pub context: BTreeMap<String, String>,
     /// From which all merged work is reachable; `None` before the first merge.
     pub merged: Option<String>,
+    /// Why passed work cannot be merged now.
+    pub merge_refused: Option<String>,
     /// The number of the last turn before the last merge, or before the user skipped a loop.
     pub merged_after: u64,
     /// Phases and reviews of the run that failed up to this turn do not count any more: the user resumed it.
@@ -266,6 +269,12 @@ impl Squad {
         self.loops.iter().find(|it| it.task_id == task)
     }
 
+    /// The subject of the commit of a task.
+    pub fn subject_of(&self, task: &str) -> String {
+        let title = self.task(task).map(|task| first_line(&task.title, 120));
+        title.map_or_else(|| task.to_owned(), |title| format!("{task}: {title}"))
+    }
+
     /// Loop ids are unique in the state directory.
     pub fn loop_id(&self, number: u64) -> String {
         format!("{}-{number}", self.id)
@@ -409,7 +418,11 @@ impl Squad {
                 issues: Vec::new(),
             }),
             // The work is not in the project yet; the run ends, and merges it when it is resumed.
-            _ => it.reason = detail,
+            _ => {
+                let why = [merge.outcome.as_str(), &merge.files, &detail];
+                let why: Vec<&str> = why.into_iter().filter(|why| !why.is_empty()).collect();
+                self.merge_refused = Some(format!("{}: {}", merge.loop_id, why.join(": ")));
+            }
         }
     }
 
@@ -437,7 +450,7 @@ impl Squad {
 
     fn review(&mut self, review: SquadReview) {
         let is_pass = review.verdict == Verdict::Pass;
-        let feedback = feedback_of(self, &review);
+        let feedback = self.feedback(&review);
         match review.subject.known() {
             Some(SquadSubject::Build) if !is_pass => self.reopen_named(&feedback),
             Some(SquadSubject::Task | SquadSubject::Progress) => {
@@ -469,6 +482,7 @@ impl Squad {
 
     fn resumed(&mut self) {
         let end = self.finish.take().and_then(|finish| finish.outcome.known());
+        self.merge_refused = None;
         if matches!(end, Some(SquadEnd::PhaseFailed | SquadEnd::ReviewFailed)) {
             self.retried_after = self.turns.len() as u64;
         }

@@ -66,6 +66,10 @@ pub enum DriveError {
     NotDescendant { commit: String, reviewed: String },
     #[error("the message cannot be written: an agent's name in the exchange is invalid")]
     NoMessage,
+    #[error("squad '{0}' ended before its specification was recorded")]
+    NotBegun(String),
+    #[error("cannot start a thread: {0}")]
+    NoThread(io::Error),
     #[error("no space left on the disk that contains {}", .0.display())]
     NoRoom(PathBuf),
     #[error(transparent)]

@@ -224,7 +224,7 @@ fn printed(output: &str) -> String {
     }
 }
 
-fn changes(diff: &Diff) -> String {
+pub(super) fn changes(diff: &Diff) -> String {
     match diff {
         Diff::Text(text) => capped(text),
         Diff::Empty => EMPTY.to_owned(),

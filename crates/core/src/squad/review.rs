@@ -175,20 +175,22 @@ fn verdict_of(answer: &Answer) -> verdict::Verdict {
     verdict::Verdict { ruling, follow_up: String::new() }
 }
 
-/// What the next builder is told about a review that did not pass.
-pub fn feedback_of(squad: &Squad, review: &SquadReview) -> Feedback {
-    let answer = squad.turn(review.turn).and_then(Turn::answer);
-    let is_undelivered =
-        matches!(review.verdict.known(), Some(Verdict::Violation | Verdict::Failed));
-    let reason = match (is_undelivered, answer) {
-        (true, _) => format!("the review was not delivered: {}", review.reason),
-        (false, Some(answer)) if answer.passed && !answer.is_pass() => {
-            "the reviewer says that the intent of the task is not satisfied".to_owned()
-        }
-        (false, _) => review.reason.clone(),
-    };
-    let issues = answer.filter(|_| !is_undelivered).map(|answer| answer.issues.clone());
-    Feedback { reason, issues: issues.unwrap_or_default() }
+impl Squad {
+    /// What the next builder is told about a review that did not pass.
+    pub fn feedback(&self, review: &SquadReview) -> Feedback {
+        let answer = self.turn(review.turn).and_then(Turn::answer);
+        let is_undelivered =
+            matches!(review.verdict.known(), Some(Verdict::Violation | Verdict::Failed));
+        let reason = match (is_undelivered, answer) {
+            (true, _) => format!("the review was not delivered: {}", review.reason),
+            (false, Some(answer)) if answer.passed && !answer.is_pass() => {
+                "the reviewer says that the intent is not satisfied".to_owned()
+            }
+            (false, _) => review.reason.clone(),
+        };
+        let issues = answer.filter(|_| !is_undelivered).map(|answer| answer.issues.clone());
+        Feedback { reason, issues: issues.unwrap_or_default() }
+    }
 }
 
 impl Feedback {
@@ -199,7 +201,10 @@ impl Feedback {
             let _ = writeln!(out, "{}\n", self.reason);
         }
         self.issues.iter().for_each(|issue| issue.render(&mut out));
-        out.trim_end().to_owned()
+        match out.trim_end() {
+            "" => "the reviewer named no issue".to_owned(),
+            out => out.to_owned(),
+        }
     }
 }
 

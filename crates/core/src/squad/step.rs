@@ -1,6 +1,6 @@
 //! The decisions of a squad, from the fold and the rules only.
 
-use super::{Feedback, Loop, LoopState, Round, Squad, Turn, TurnState, feedback_of};
+use super::{Feedback, Loop, LoopState, Round, Squad, Turn, TurnState};
 use crate::config::Check;
 use crate::limits::{self, Limit, Reached, RunLimits};
 use crate::record::{
@@ -151,7 +151,7 @@ fn finished(end: SquadEnd, reason: String) -> Step {
 
 /// Why a phase of the run is not accepted, in one line.
 fn why_failed(squad: &Squad, review: &SquadReview) -> String {
-    let feedback = feedback_of(squad, review);
+    let feedback = squad.feedback(review);
     let issue = feedback.issues.first().and_then(|issue| issue.description.as_deref());
     let why = [feedback.reason.as_str(), issue.unwrap_or_default()];
     let why = why.into_iter().find(|why| !why.is_empty()).unwrap_or("no issue was named");
@@ -225,6 +225,9 @@ impl Squad {
 }
 
 fn build(squad: &Squad, rules: &SquadRules) -> Vec<Step> {
+    if let Some(why) = &squad.merge_refused {
+        return vec![finished(SquadEnd::MergeRefused, why.clone())];
+    }
     if let Some(review) = squad.phase_review(SquadSubject::Build)
         && squad.has_failed_for_good(SquadSubject::Build)
     {

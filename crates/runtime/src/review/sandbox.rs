@@ -165,7 +165,14 @@ impl ReviewSandbox {
         let (subject, handler) = subject()?;
         let mut confined =
             Confined { subject, enforcement, overlay: None, server: None, scratch: None };
-        let Enforcement::Landlock { abi } = enforcement else { return Ok(Some(confined)) };
+        let Enforcement::Landlock { abi } = enforcement else {
+            if handler.tools.is_some() {
+                let server = Server::open(confined.subject.dir.door("agent"), handler)?;
+                job.env.extend(server.variables());
+                confined.server = Some(server);
+            }
+            return Ok(Some(confined));
+        };
         let scratch = Scratch::new(&token(&*site.world.entropy), &confined.subject.dir.scratch())?;
         confined.subject.make_append_only();
         let confinement = self.confinement(&confined.subject, &scratch, job, site);
@@ -398,10 +405,12 @@ pub(crate) fn sweep(state_dir: &Path, world: &World) {
     for run in concurrent::abandoned(state_dir, world) {
         Scratch::sweep(&run.scratch());
         Scratch::sweep(&run.checkout());
-        // Slots have their notes one level deeper.
+        // Slots and the turns of squads have their notes one level deeper.
         for inside in fs::read_dir(&run).into_iter().flatten().flatten() {
             if inside.file_type().is_ok_and(|kind| kind.is_dir()) {
-                Scratch::sweep(&RunDir::at(inside.path()).scratch());
+                let inside = RunDir::at(inside.path());
+                Scratch::sweep(&inside.scratch());
+                Scratch::sweep(&inside.checkout());
             }
         }
     }

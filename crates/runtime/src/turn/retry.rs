@@ -20,7 +20,7 @@ use crate::world::{Cause, Clock, Ending, Exit, Finished, World};
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// What a turn that waits has to report.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Waiting {
     Parked(BackendParked, News),
     Resumed(BackendResumed, News),

@@ -54,16 +54,16 @@ pub(super) enum Resolution {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Cleaned {
+pub struct Cleaned {
     /// The names of branches and the directories of worktrees.
-    pub(super) removed: Vec<String>,
-    pub(super) kept: Vec<KeptWork>,
+    pub removed: Vec<String>,
+    pub kept: Vec<KeptWork>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct KeptWork {
-    pub(super) name: String,
-    pub(super) reason: String,
+pub struct KeptWork {
+    pub name: String,
+    pub reason: String,
 }
 
 impl SquadWorktrees {
