@@ -11,7 +11,7 @@ use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcomma
 
 use super::{
     acp, agents, chain, completions, config, demo, doctor, emit, init, inspect, journal, loops,
-    mail, man, memory, presets, replay, review, run, script, settings, slots, tasks, watch,
+    mail, man, memory, presets, replay, review, run, script, settings, slots, squad, tasks, watch,
 };
 use crate::failure::Failure;
 
@@ -49,6 +49,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Review(review::Args),
     Slots(slots::Args),
+    Squad(squad::Args),
     Doctor(doctor::Args),
     Demo(demo::Args),
     /// Print the version.
