@@ -319,20 +319,39 @@ fn costs_that_an_agent_reports_are_rows_too() {
     assert_eq!(place.query(&row), "2.5\n");
 }
 
-/// Usage whose turn has no end, because its harness was killed in between, is of no other turn.
+/// Usage whose turn has no end, because it was interrupted, is of no other turn.
 #[test]
 fn usage_is_of_the_turn_that_ends_directly_after_it() {
     let place = Place::new();
-    let mut squad = story(&place, "swift-otter");
-    let turn = squad.turn(SquadPhase::Build, None, Some((2, "b")));
-    let before = place.query_after_update("select count(*) from costs");
+    let mut squad = place.writer("swift-otter");
+    squad.start(Effort::Low, &[&["a"]]);
+    squad.open(1, "a", 1);
+    let first = squad.turn(SquadPhase::Build, None, Some((1, "a")));
+    let second = squad.turn(SquadPhase::Build, None, Some((1, "a")));
+    let usage = BackendUsage {
+        cost_usd: Dollars::new(9.0),
+        role: Some("build".to_owned()),
+        ..BackendUsage::default()
+    };
+    squad.append(|heading| vec![usage.record(heading)]);
+    squad.end(first, 0.5);
     squad.append(|heading| {
-        let usage = BackendUsage { cost_usd: Dollars::new(9.0), ..Default::default() };
         let resume = SquadResume { previous_end: SquadEnd::Interrupted.into() };
-        vec![usage.record(heading), resume.record(heading)]
+        vec![usage.record(heading), usage.record(heading), resume.record(heading)]
     });
-    squad.append(|heading| vec![SquadTurnFinish { turn, ..Default::default() }.record(heading)]);
-    assert_eq!(place.query_after_update("select count(*) from costs"), before);
+    squad.append(|heading| {
+        vec![SquadTurnFinish { turn: second, ..SquadTurnFinish::default() }.record(heading)]
+    });
+    place.update().unwrap();
+    insta::assert_snapshot!(
+        place.query("select turn, number, loop_id, phase, cost_usd from costs"),
+        @"
+    null|1|null|build|9.0
+    1|1|swift-otter-1|build|0.5
+    null|2|null|build|9.0
+    null|3|null|build|9.0
+    "
+    );
 }
 
 impl Place {

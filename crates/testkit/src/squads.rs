@@ -1,5 +1,6 @@
 //! Journals of squads, sealed as the harness seals them, without any agent.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ pub struct SquadWriter {
     sealed: u64,
     now: Timestamp,
     turns: u64,
+    /// The loops of turns.
+    loops: HashMap<u64, String>,
 }
 
 impl SquadWriter {
@@ -43,6 +46,7 @@ impl SquadWriter {
             sealed: 0,
             now: "2026-01-02T03:04:05.000Z".parse().expect("a valid time"),
             turns: 0,
+            loops: HashMap::new(),
         }
     }
 
@@ -125,6 +129,7 @@ impl SquadWriter {
             task_id: about.map(|(_, task)| task.to_owned()).filter(|_| !is_checkpoint),
             ..SquadTurn::default()
         };
+        self.loops.extend(turn.loop_id.clone().map(|id| (self.turns, id)));
         self.append(|heading| vec![turn.record(heading)]);
         self.turns
     }
@@ -139,6 +144,7 @@ impl SquadWriter {
         };
         let finish = SquadTurnFinish {
             turn,
+            loop_id: self.loops.get(&turn).cloned(),
             exit_code: 0.into(),
             commit: Some(format!("commit-{turn}")),
             tree: Some(format!("tree-{turn}")),

@@ -65,7 +65,7 @@ CREATE TABLE review_issues (
 -- What a turn of an agent cost, by its client, and what the agent reported itself.
 CREATE TABLE costs (
   run_id TEXT NOT NULL,
-  turn INTEGER NOT NULL,
+  turn INTEGER,                    -- null for one that was interrupted
   number INTEGER NOT NULL,         -- counted from 1 in the turn
   loop_id TEXT,
   task_id TEXT,

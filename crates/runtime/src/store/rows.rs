@@ -86,7 +86,8 @@ pub(super) struct IssueRow {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct CostRow {
-    pub(super) turn: u64,
+    /// `None` for one that was interrupted.
+    pub(super) turn: Option<u64>,
     /// Counted from 1 in the turn.
     pub(super) number: u64,
     pub(super) loop_id: Option<String>,
@@ -105,9 +106,10 @@ pub(super) struct RunRows {
     provenance: Provenance,
     run: RunRow,
     loops: Vec<LoopRow>,
-    costs: HashMap<u64, TurnCost>,
-    /// The usage that was recorded last, and when. The end of its turn follows.
-    usage: Vec<(BackendUsage, String)>,
+    /// By the numbers of turns; `None` for turns that were interrupted.
+    costs: HashMap<Option<u64>, TurnCost>,
+    /// The usage that was recorded last. Unless its turn was interrupted, the end of the turn follows.
+    usage: Option<CostRow>,
 }
 
 /// What a turn has cost so far.
@@ -130,7 +132,7 @@ impl RunRows {
             run: RunRow { started_at: at.to_owned(), ..RunRow::default() },
             loops: Vec::new(),
             costs: HashMap::new(),
-            usage: Vec::new(),
+            usage: None,
         }
     }
 
@@ -150,7 +152,9 @@ impl RunRows {
         if self.squad.start.is_none() {
             return Vec::new();
         }
-        let usage = std::mem::take(&mut self.usage);
+        if !matches!(event, Event::SquadTurnFinish(_)) {
+            self.usage_of(None, &mut changes);
+        }
         match event {
             Event::SquadStart(_) | Event::SquadResume(_) | Event::SquadFinish(_) => {
                 self.follow_run(&at, &mut changes);
@@ -166,13 +170,9 @@ impl RunRows {
                 }
                 self.follow_loops(&mut changes);
             }
-            Event::BackendUsage(last) => {
-                self.usage = usage;
-                self.usage.push((last, at.into_owned()));
-            }
+            Event::BackendUsage(usage) => self.usage = Some(CostRow::of(usage, &at)),
             Event::SquadTurnFinish(finish) => {
-                let rows = usage.into_iter().map(|(usage, at)| used(usage, at));
-                rows.for_each(|row| self.cost(finish.turn, row, &mut changes));
+                self.usage_of(Some(finish.turn), &mut changes);
                 self.follow_loops(&mut changes);
             }
             Event::SquadCost(cost) => {
@@ -182,7 +182,7 @@ impl RunRows {
                     at: at.into_owned(),
                     ..CostRow::default()
                 };
-                self.cost(cost.turn, row, &mut changes);
+                self.cost(Some(cost.turn), row, &mut changes);
             }
             Event::SquadAnswer(answer) => self.answer(answer.turn, &at, &mut changes),
             Event::SquadReview(review) => {
@@ -273,7 +273,7 @@ impl RunRows {
             interpreted_intent: None,
             intent_satisfied: None,
             reviewed_at: at.to_owned(),
-            cost: self.costs.get(&turn.number()).map_or(Dollars(0), |cost| cost.sum),
+            cost: self.costs.get(&Some(turn.number())).map_or(Dollars(0), |cost| cost.sum),
         }
     }
 
@@ -301,14 +301,22 @@ impl RunRows {
         changes.extend(issues);
     }
 
-    fn cost(&mut self, number: u64, row: CostRow, changes: &mut Vec<Change>) {
-        let Some(turn) = self.squad.turn(number) else { return };
+    fn usage_of(&mut self, turn: Option<u64>, changes: &mut Vec<Change>) {
+        if let Some(row) = self.usage.take() {
+            self.cost(turn, row, changes);
+        }
+    }
+
+    fn cost(&mut self, number: Option<u64>, row: CostRow, changes: &mut Vec<Change>) {
         let cost = self.costs.entry(number).or_default();
         let added = row.cost.unwrap_or_default();
         *cost = TurnCost { rows: cost.rows + 1, sum: Dollars(cost.sum.0.saturating_add(added.0)) };
+        let row = CostRow { turn: number, number: cost.rows, ..row };
+        let Some(turn) = number.and_then(|number| self.squad.turn(number)) else {
+            changes.push(Change::Cost(row));
+            return;
+        };
         changes.push(Change::Cost(CostRow {
-            turn: number,
-            number: cost.rows,
             loop_id: turn.start.loop_id.clone(),
             task_id: turn.start.task_id.clone(),
             phase: turn.start.phase.to_string(),
@@ -341,13 +349,17 @@ impl LoopRow {
     }
 }
 
-fn used(usage: BackendUsage, at: String) -> CostRow {
-    CostRow {
-        model: usage.model,
-        cost: usage.cost_usd,
-        tokens: Some(usage.total_tokens.0),
-        at,
-        ..CostRow::default()
+impl CostRow {
+    fn of(usage: BackendUsage, at: &str) -> CostRow {
+        CostRow {
+            // Until its turn is known.
+            phase: usage.role.unwrap_or_default(),
+            model: usage.model,
+            cost: usage.cost_usd,
+            tokens: Some(usage.total_tokens.0),
+            at: at.to_owned(),
+            ..CostRow::default()
+        }
     }
 }
 

@@ -236,7 +236,7 @@ fn add_cost(step: &Transaction<'_>, run: &str, row: &CostRow) -> Result<()> {
             (run_id, turn, number, loop_id, task_id, phase, model, cost_usd, tokens, what, at)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
     let CostRow { loop_id, task_id, phase, model, what, at, .. } = row;
-    let (turn, count) = (number(row.turn), number(row.number));
+    let (turn, count) = (row.turn.map(number), number(row.number));
     let (cost, tokens) = (row.cost.map(|cost| cost.amount()), row.tokens.map(number));
     let values: [&dyn ToSql; 11] =
         [&run, &turn, &count, loop_id, task_id, phase, model, &cost, &tokens, what, at];
