@@ -153,9 +153,9 @@ fn answers_are_rows_as_they_were_given() {
     ");
     insta::assert_snapshot!(place.query("select * from runs"), @"swift-otter|a small tool|low|4|base|1|running|null|2026-01-02T03:04:05.000Z|null");
     insta::assert_snapshot!(place.query("select * from tasks"), @"
-    swift-otter|a|title of a|what a is|null
-    swift-otter|b|title of b|what b is|null
-    swift-otter|c|title of c|what c is|null
+    swift-otter|a|write the a|The a is missing.|null
+    swift-otter|b|write the b|The b is missing.|null
+    swift-otter|c|write the c|The c is missing.|null
     ");
     insta::assert_snapshot!(place.query("select * from plan_groups"), @"
     swift-otter|1|a

@@ -27,8 +27,8 @@ pub struct SquadWriter {
     sealed: u64,
     now: Timestamp,
     turns: u64,
-    /// The loops of turns.
-    loops: HashMap<u64, String>,
+    /// Those that were started.
+    started: HashMap<u64, SquadTurn>,
 }
 
 impl SquadWriter {
@@ -46,7 +46,7 @@ impl SquadWriter {
             sealed: 0,
             now: "2026-01-02T03:04:05.000Z".parse().expect("a valid time"),
             turns: 0,
-            loops: HashMap::new(),
+            started: HashMap::new(),
         }
     }
 
@@ -129,22 +129,26 @@ impl SquadWriter {
             task_id: about.map(|(_, task)| task.to_owned()).filter(|_| !is_checkpoint),
             ..SquadTurn::default()
         };
-        self.loops.extend(turn.loop_id.clone().map(|id| (self.turns, id)));
         self.append(|heading| vec![turn.record(heading)]);
+        self.started.insert(self.turns, turn);
         self.turns
     }
 
     /// Ends a turn that cost so many dollars.
     pub fn end(&mut self, turn: u64, dollars: f64) {
+        let start = &self.started[&turn];
         let usage = BackendUsage {
+            input_tokens: Amount(1000),
+            output_tokens: Amount(200),
             total_tokens: Amount(1200),
             cost_usd: Dollars::new(dollars),
             model: Some("model-a".to_owned()),
+            role: Some(start.phase.to_string()),
             ..BackendUsage::default()
         };
         let finish = SquadTurnFinish {
             turn,
-            loop_id: self.loops.get(&turn).cloned(),
+            loop_id: start.loop_id.clone(),
             exit_code: 0.into(),
             commit: Some(format!("commit-{turn}")),
             tree: Some(format!("tree-{turn}")),
@@ -219,13 +223,51 @@ impl SquadWriter {
     }
 }
 
+/// A squad of two groups: one loop passed, and one is stuck after two revisions.
+pub fn sample(squad: &mut SquadWriter) {
+    let intent = Some("a title is never empty".to_owned());
+    let answer = |squad: &SquadWriter, turn, number, passed, issues: &'static str| SquadAnswer {
+        turn,
+        loop_id: Some(squad.loop_id(number)),
+        passed,
+        interpreted_intent: intent.clone(),
+        intent_satisfied: passed.then_some(true),
+        issues: issues.into(),
+        ..SquadAnswer::default()
+    };
+    squad.start(Effort::Low, &[&["parser", "printer"], &["manual"]]);
+    squad.open(1, "parser", 1);
+    squad.open(2, "printer", 1);
+    squad.build(1, "parser", 0.5);
+    let turn = squad.review(1, "parser");
+    squad.answer(answer(squad, turn, 1, true, "[]"));
+    squad.end(turn, 0.125);
+    squad.decide(turn, Some(1), Ok((1, Verdict::Pass)));
+    for issues in [UNUSED, r#"[{"description": "no test"}]"#] {
+        squad.build(2, "printer", 0.25);
+        let turn = squad.review(2, "printer");
+        squad.answer(answer(squad, turn, 2, false, issues));
+        squad.end(turn, 0.125);
+        squad.decide(turn, Some(2), Ok((1, Verdict::Drift)));
+    }
+    squad.build(2, "printer", 0.25);
+    let turn = squad.review(2, "printer");
+    squad.end(turn, 0.0625);
+    let turn = squad.review(2, "printer");
+    squad.end(turn, 0.0625);
+    squad.decide(turn, Some(2), Err("the reviewer ended without an answer"));
+    squad.stuck(2, "2 revisions did not pass: the review was not delivered");
+}
+
+const UNUSED: &str = r#"[{"file": "src/print.rs", "line": 12, "type": "dead-code", "description": "unused\nimport", "suggestion": "remove it"}, {"description": "no test"}]"#;
+
 /// A task of a turn, or of the user.
 pub fn task(turn: Option<u64>, id: &str) -> SquadTask {
     SquadTask {
         turn,
         task_id: id.to_owned(),
-        title: format!("title of {id}"),
-        description: format!("what {id} is"),
+        title: format!("write the {id}"),
+        description: format!("The {id} is missing."),
         acceptance: None,
     }
 }

@@ -11,7 +11,8 @@ use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcomma
 
 use super::{
     acp, agents, chain, completions, config, demo, doctor, emit, init, inspect, journal, loops,
-    mail, man, memory, presets, replay, review, run, script, settings, slots, squad, tasks, watch,
+    mail, man, memory, presets, replay, review, run, script, settings, slots, squad, store, tasks,
+    watch,
 };
 use crate::failure::Failure;
 
@@ -50,6 +51,8 @@ pub(crate) enum Command {
     Review(review::Args),
     Slots(slots::Args),
     Squad(squad::Args),
+    #[command(subcommand)]
+    Store(store::Args),
     Doctor(doctor::Args),
     Demo(demo::Args),
     /// Print the version.
