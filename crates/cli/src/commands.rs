@@ -15,6 +15,7 @@ pub(crate) mod journal;
 pub(crate) mod loops;
 pub(crate) mod mail;
 pub(crate) mod man;
+pub(crate) mod mcp;
 pub(crate) mod memory;
 pub(crate) mod presets;
 mod progress;
@@ -54,6 +55,7 @@ pub(crate) fn run(args: Args, world: &World) -> Result<(), Failure> {
         Command::Memory(args) => memory::run(&args, world),
         Command::Tasks(args) => tasks::run(&args, world),
         Command::Mail(args) => mail::run(&args, world),
+        Command::Mcp(args) => mcp::run(&args),
         Command::Review(args) => review::run(&args, world),
         Command::Slots(args) => slots::run(&args, world),
         Command::Squad(args) => squad::run(&args, world),

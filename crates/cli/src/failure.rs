@@ -86,6 +86,10 @@ impl Failure {
         &self.message
     }
 
+    pub(crate) fn of_kind(self, kind: Kind) -> Self {
+        Failure { kind, ..self }
+    }
+
     pub(crate) fn kind(&self) -> Kind {
         self.kind
     }

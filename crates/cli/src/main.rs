@@ -6,6 +6,7 @@ mod acp;
 mod commands;
 mod diagnostic;
 mod failure;
+mod mcp;
 mod style;
 mod terminal;
 mod tui;

@@ -35,6 +35,7 @@ fn without_arguments_it_prints_help() {
       memory       Manage memory across iterations and runs
       tasks        Manage the task queue of the project
       mail         Exchange messages between agents
+      mcp          Serve the tools of an agent over MCP on standard input and output
       review       Review by message; check findings packets and the gate; revert a metareview
       slots        Process a task queue: implement, review and fix each item
       doctor       Check whether loops can run here

@@ -43,6 +43,7 @@ pub mod table;
 pub mod text;
 pub mod timestamp;
 pub mod toml_file;
+pub mod tool;
 pub mod topic;
 pub mod topology;
 pub mod unenforced;

@@ -7,6 +7,7 @@ mod effort;
 mod plan_file;
 mod review;
 mod step;
+pub mod tools;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +27,7 @@ use crate::wire_enum::Word;
 
 pub use crate::config::Effort;
 pub use effort::Depth;
-pub use plan_file::{GivenPlan, bad_task_id};
+pub use plan_file::GivenPlan;
 pub use review::Round;
 pub use step::{Lane, SquadRules, SquadRun, Step, next_steps, stopped, within_limits};
 

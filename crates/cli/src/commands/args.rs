@@ -11,8 +11,8 @@ use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcomma
 
 use super::{
     acp, agents, chain, completions, config, demo, doctor, emit, init, inspect, journal, loops,
-    mail, man, memory, presets, replay, review, run, script, settings, slots, squad, store, tasks,
-    watch,
+    mail, man, mcp, memory, presets, replay, review, run, script, settings, slots, squad, store,
+    tasks, watch,
 };
 use crate::failure::Failure;
 
@@ -47,6 +47,7 @@ pub(crate) enum Command {
     Memory(memory::Args),
     Tasks(tasks::Args),
     Mail(mail::Args),
+    Mcp(mcp::Args),
     #[command(subcommand)]
     Review(review::Args),
     Slots(slots::Args),

@@ -32,7 +32,8 @@ pub(crate) fn environment() -> Result<Env, Failure> {
     Ok(env)
 }
 
-fn variables() -> Result<Env, Failure> {
+/// The AUTOLOOP_* variables as they are.
+pub(crate) fn variables() -> Result<Env, Failure> {
     Env::read(|name| std::env::var_os(name)).map_err(|error| Failure::usage(error.to_string()))
 }
 

@@ -69,21 +69,32 @@ impl Refusal {
     }
 
     pub(super) fn of_texts(added: &QueueAdded) -> Result<(), Refusal> {
-        // Ids are arguments of commands, and lists of ids are separated by commas.
-        if !is_name(&added.task) || added.task.starts_with('-') || added.task.contains(',') {
-            return Err(Refusal::BadId { id: added.task.clone() });
+        let QueueAdded { task, title, description, acceptance, priority, .. } = added;
+        Refusal::of_task(task, title, description.as_deref(), acceptance.as_deref())?;
+        match priority.and_then(Priority::new) {
+            Some(_) => Ok(()),
+            None => Err(Refusal::NoPriority { number: priority.unwrap_or_default() }),
         }
-        if added.title.trim().is_empty() {
+    }
+
+    /// Checks the id and the texts of a task, of the queue or of a plan.
+    pub(crate) fn of_task(
+        id: &str,
+        title: &str,
+        description: Option<&str>,
+        acceptance: Option<&str>,
+    ) -> Result<(), Refusal> {
+        // Ids are arguments of commands, and lists of ids are separated by commas.
+        if !is_name(id) || id.starts_with('-') || id.contains(',') {
+            return Err(Refusal::BadId { id: id.to_owned() });
+        }
+        if title.trim().is_empty() {
             return Err(Refusal::NoTitle);
         }
-        if added.priority.and_then(Priority::new).is_none() {
-            return Err(Refusal::NoPriority { number: added.priority.unwrap_or_default() });
-        }
-        let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         for (what, bytes, most) in [
-            ("title", added.title.len(), LONGEST_TITLE),
-            ("description", length(&added.description), LONGEST_TEXT),
-            ("text of the acceptance criteria", length(&added.acceptance), LONGEST_TEXT),
+            ("title", title.len(), LONGEST_TITLE),
+            ("description", description.map_or(0, str::len), LONGEST_TEXT),
+            ("text of the acceptance criteria", acceptance.map_or(0, str::len), LONGEST_TEXT),
         ] {
             if bytes > most {
                 return Err(Refusal::TooLong { what, bytes, most });

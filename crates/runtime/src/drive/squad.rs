@@ -24,6 +24,7 @@ use autoloop_core::record::{
     SquadResolve, SquadResume, SquadReview, SquadStart, SquadSubject, SquadTask, SquadTurn,
     SquadTurnFinish,
 };
+use autoloop_core::squad::tools as squad_tools;
 use autoloop_core::squad::{
     GivenPlan, Lane, LoopState, Squad, SquadRules, SquadRun, Step, Task, next_steps, stopped,
     within_limits,
@@ -33,6 +34,7 @@ use autoloop_core::text::first_line;
 use super::review_turn::note_violations;
 use super::{DriveError, durability};
 use crate::error::LaunchError;
+use crate::failure::Failure;
 use crate::harness::{Harness, RunLock, RunPlace};
 use crate::ipc::Ticket;
 use crate::launch::{Launch, look_up};
@@ -660,6 +662,23 @@ impl<'a> SquadDriver<'a> {
         }
     }
 
+    /// Answers a tool call. What it amounts to is stored first, whole or not at all.
+    fn answer(&mut self, call: ToolCall) -> Result<(), DriveError> {
+        let ToolCall { turn, tool, arguments, reply } = call;
+        let answer = match squad_tools::call(self.squad(), turn, &tool, &arguments) {
+            Ok(accepted) => {
+                if let Some(event) = accepted.event {
+                    self.record(|heading| vec![event.record(heading)])?;
+                }
+                Ok(accepted.answer)
+            }
+            Err(refusal) => Err(Failure::refused(refusal.to_string())),
+        };
+        // The agent need not wait for the answer.
+        let _ = reply.send(answer);
+        Ok(())
+    }
+
     fn report(&self, progress: SquadProgress<'_>) {
         self.shared.site.report(Progress::Squad(progress));
     }
@@ -705,14 +724,4 @@ pub fn clean_squad(site: &Site<'_>, launch: &Launch) -> Result<Cleaned, DriveErr
     let place = RunPlace::of(site, Kind::Squad, id.as_str())?;
     let _lock = RunLock::take(&place)?;
     Ok(SquadWorktrees::find(project, loaded, site.world, id)?.clean()?)
-}
-
-impl SquadDriver<'_> {
-    fn answer(&mut self, call: ToolCall) -> Result<(), DriveError> {
-        let _ = call.reply.send(Err(crate::failure::Failure::failed(format!(
-            "{} {} {}",
-            call.turn, call.tool, call.arguments
-        ))));
-        Ok(())
-    }
 }

@@ -1,18 +1,8 @@
 //! The tools of an agent, as its server offers and calls them.
 
-use serde::{Deserialize, Serialize};
-
 use crate::failure::Failure;
 
-/// A tool, in the form in which MCP lists it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToolSpec {
-    pub name: String,
-    pub description: String,
-    /// The JSON Schema of its arguments.
-    #[serde(rename = "inputSchema")]
-    pub schema: serde_json::Value,
-}
+pub use autoloop_core::tool::ToolSpec;
 
 /// The tools of one agent. Calls come from several threads, one for each connection.
 ///

@@ -258,7 +258,7 @@ impl Shared<'_> {
         };
         let iteration = order.it().map_or(String::new(), |it| (it.iteration + 1).to_string());
         let caller = Caller { run: Some(run), iteration, ..Caller::default() };
-        let tools = TurnTools::new(&order.squad, order.start.turn, sender.clone());
+        let tools = TurnTools::new(&order.start, sender.clone());
         Handler {
             ticket: order.ticket.clone(),
             tools: Some(Arc::new(tools)),

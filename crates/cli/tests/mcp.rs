@@ -1,0 +1,338 @@
+//! The MCP server of an agent, spoken to over its standard input and output. This process is the harness.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use autoloop_core::layout::StateDir;
+use autoloop_core::memory::Places;
+use autoloop_runtime::emit::{Caller, Emitter};
+use autoloop_runtime::failure::Failure;
+use autoloop_runtime::ipc::{Handler, Server, Ticket, ToolBox, ToolSpec};
+use autoloop_runtime::journal::{Durability, FileJournal, FileSettings};
+use autoloop_runtime::memory::Tiers;
+use autoloop_runtime::world::World;
+use autoloop_testkit::Sandbox;
+use autoloop_testkit::sandbox::Reaped;
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+const DIR: &str = ".autoloop/squad/swift-otter";
+/// Nothing takes that long on any machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn sandbox() -> Sandbox {
+    Sandbox::new(env!("CARGO_BIN_EXE_autoloop"))
+}
+
+/// An agent with these tools.
+fn open(tools: impl ToolBox + 'static) -> (Sandbox, Server) {
+    let sandbox = sandbox();
+    let world = World::real();
+    let settings = FileSettings::default();
+    let emitter = Emitter {
+        caller: Caller { run: Some("swift-otter".into()), ..Caller::default() },
+        journal: Arc::new(FileJournal::new(sandbox.journal_path(), &world, settings)),
+        durability: Durability::Synced,
+        clock: Arc::clone(&world.clock),
+    };
+    let places = Places::of_run(&StateDir::new(sandbox.path(".autoloop")), "swift-otter");
+    let memory = Tiers::at(places, &world, settings);
+    let ticket = Ticket::draw(&*world.entropy);
+    let socket = sandbox.path(DIR).join("1.door");
+    let sandbox = sandbox.env("AUTOLOOP_DOOR", &socket).env("AUTOLOOP_TICKET", ticket.as_str());
+    fs::create_dir_all(sandbox.path(DIR)).unwrap();
+    let handler = Handler { ticket, emitter, memory, tools: Some(Arc::new(tools)) };
+    (sandbox, Server::open(socket, handler).unwrap())
+}
+
+/// Repeats its arguments, except those of another loop, and keeps them.
+#[derive(Clone, Default)]
+struct Verdicts(Arc<Mutex<Vec<String>>>);
+
+impl ToolBox for Verdicts {
+    fn tools(&self) -> Vec<ToolSpec> {
+        vec![ToolSpec {
+            name: "set_loop_review_result".into(),
+            description: "Report review results for a specific loop".into(),
+            schema: json!({
+                "type": "object",
+                "properties": { "loopId": { "type": "string" }, "passed": { "type": "boolean" } },
+                "required": ["loopId", "passed"]
+            }),
+        }]
+    }
+
+    fn call(&self, tool: &str, arguments: &str) -> Result<String, Failure> {
+        if arguments.contains("crow-1") {
+            return Err(Failure::refused("unknown loop 'crow-1'").hint("pass swift-otter-1"));
+        }
+        self.0.lock().unwrap().push(arguments.to_owned());
+        Ok(format!("stored {tool} {arguments}"))
+    }
+}
+
+/// A client that speaks to `autoloop mcp`.
+struct Session {
+    server: Reaped,
+    input: ChildStdin,
+    lines: Receiver<String>,
+    sent: u64,
+}
+
+impl Session {
+    fn start(mut command: Command) -> Session {
+        command.arg("mcp").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut server = Reaped::start(command);
+        let input = server.0.stdin.take().unwrap();
+        let output = BufReader::new(server.0.stdout.take().unwrap());
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        Session { server, input, lines, sent: 0 }
+    }
+
+    fn initialized(sandbox: &Sandbox) -> Session {
+        let mut session = Session::start(sandbox.command());
+        session.initialize();
+        session
+    }
+
+    fn initialize(&mut self) -> Value {
+        let client = json!({ "name": "test", "version": "1" });
+        let params =
+            json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client });
+        let initialized = self.request("initialize", params);
+        self.write(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }).to_string());
+        initialized
+    }
+
+    fn write(&mut self, line: &str) {
+        self.input.write_all(format!("{line}\n").as_bytes()).unwrap();
+    }
+
+    /// Sends a request and returns its number.
+    fn send(&mut self, method: &str, params: Value) -> u64 {
+        self.sent += 1;
+        let request =
+            json!({ "jsonrpc": "2.0", "id": self.sent, "method": method, "params": params });
+        self.write(&request.to_string());
+        self.sent
+    }
+
+    fn receive(&mut self) -> Value {
+        serde_json::from_str(&self.lines.recv_timeout(PATIENCE).unwrap()).unwrap()
+    }
+
+    /// The result of a request, where no other answer is outstanding.
+    fn request(&mut self, method: &str, params: Value) -> Value {
+        let number = self.send(method, params);
+        let mut answer = self.receive();
+        assert_eq!(answer["id"], number, "{answer}");
+        answer["result"].take()
+    }
+
+    fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        self.request("tools/call", json!({ "name": tool, "arguments": arguments }))
+    }
+
+    /// Closes the input, and returns what was printed from then on.
+    fn end(self) -> Vec<Value> {
+        let Session { mut server, input, lines, .. } = self;
+        drop(input);
+        let rest = lines.iter().map(|line| serde_json::from_str(&line).unwrap()).collect();
+        assert!(server.0.wait().unwrap().success());
+        rest
+    }
+}
+
+#[test]
+fn a_client_lists_and_calls_the_tools_of_its_agent() {
+    let (sandbox, _server) = open(Verdicts::default());
+    let mut session = Session::start(sandbox.command());
+    let initialized = session.initialize();
+    assert_eq!(initialized["protocolVersion"], "2025-06-18");
+    assert_eq!(initialized["capabilities"], json!({ "tools": {} }));
+    assert_eq!(
+        initialized["serverInfo"],
+        json!({ "name": "autoloop", "version": env!("CARGO_PKG_VERSION") })
+    );
+    let spec = Verdicts::default().tools().remove(0);
+    assert_eq!(
+        session.request("tools/list", json!({})),
+        json!({ "tools": [serde_json::to_value(spec).unwrap()] })
+    );
+    let pass = json!({ "loopId": "swift-otter-1", "passed": true });
+    let stored = r#"stored set_loop_review_result {"loopId":"swift-otter-1","passed":true}"#;
+    assert_eq!(
+        session.call("set_loop_review_result", pass),
+        json!({ "content": [{ "type": "text", "text": stored }], "isError": false })
+    );
+    let other = json!({ "loopId": "crow-1", "passed": true });
+    let refused = "unknown loop 'crow-1'\nhint: pass swift-otter-1";
+    assert_eq!(
+        session.call("set_loop_review_result", other),
+        json!({ "content": [{ "type": "text", "text": refused }], "isError": true })
+    );
+    assert_eq!(session.end(), [Value::Null; 0]);
+}
+
+/// Without the tools of an agent there is still a server, because its client expects one.
+#[test]
+fn without_its_harness_a_server_has_no_tools_and_says_why() {
+    let (agent, server) = open(Verdicts::default());
+    let text = |mut session: Session| {
+        assert_eq!(session.request("ping", json!({})), json!({}));
+        assert_eq!(session.request("tools/list", json!({})), json!({ "tools": [] }));
+        let result = session.call("complete_task", json!({}));
+        assert_eq!(result["isError"], true);
+        session.end();
+        result["content"][0]["text"].as_str().unwrap().to_owned()
+    };
+    assert_snapshot!(text(Session::initialized(&sandbox())), @r"
+    not stored: there are no tools here, because AUTOLOOP_DOOR is not set
+    hint: the harness of a squad sets it for the agents that it starts
+    ");
+    let orphan = Session::initialized(&agent);
+    let agent = agent.env("AUTOLOOP_TICKET", "0".repeat(32));
+    assert_snapshot!(text(Session::initialized(&agent)), @r"
+    not stored: AUTOLOOP_TICKET is not the ticket of this harness
+    hint: do not change AUTOLOOP_DOOR and AUTOLOOP_TICKET
+    ");
+    drop(server);
+    assert_snapshot!(agent.filter(&text(orphan)), @r"
+    not stored: the harness has ended: no process listens at [DIR]/.autoloop/squad/swift-otter/1.door (No such file or directory (os error 2))
+    hint: AUTOLOOP_DOOR must be the socket of a harness; it exists while the agent runs
+    ");
+}
+
+/// A tool whose harness waits, as for a slow disk.
+struct Slow {
+    begun: Mutex<Sender<()>>,
+    proceed: Mutex<Receiver<()>>,
+}
+
+impl ToolBox for Slow {
+    fn tools(&self) -> Vec<ToolSpec> {
+        Vec::new()
+    }
+
+    fn call(&self, _: &str, _: &str) -> Result<String, Failure> {
+        self.begun.lock().unwrap().send(()).unwrap();
+        self.proceed.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+        Ok("stored".into())
+    }
+}
+
+fn slow() -> (Slow, Receiver<()>, Sender<()>) {
+    let ((begun, begins), (proceeds, proceed)) = (channel(), channel());
+    (Slow { begun: Mutex::new(begun), proceed: Mutex::new(proceed) }, begins, proceeds)
+}
+
+#[test]
+fn a_slow_harness_does_not_delay_a_ping() {
+    let (slow, begun, proceed) = slow();
+    let (sandbox, _server) = open(slow);
+    let mut session = Session::initialized(&sandbox);
+    let call = session.send("tools/call", json!({ "name": "complete_task", "arguments": {} }));
+    begun.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(session.request("ping", json!({})), json!({}));
+    assert_eq!(session.request("tools/list", json!({})), json!({ "tools": [] }));
+    proceed.send(()).unwrap();
+    let stored = session.receive();
+    assert_eq!((&stored["id"], &stored["result"]["isError"]), (&json!(call), &json!(false)));
+}
+
+/// The agent ended, and with it the client: what it said counts nevertheless.
+#[test]
+fn a_client_that_leaves_loses_no_answer() {
+    let (slow, begun, proceed) = slow();
+    let (sandbox, server) = open(slow);
+    let mut session = Session::initialized(&sandbox);
+    session.send("tools/call", json!({ "name": "complete_task", "arguments": {} }));
+    let Session { server: mut process, input, lines, .. } = session;
+    drop((input, lines));
+    begun.recv_timeout(PATIENCE).unwrap();
+    proceed.send(()).unwrap();
+    assert!(process.0.wait().unwrap().success());
+    drop(server);
+}
+
+#[test]
+fn calls_are_carried_out_in_the_order_in_which_they_were_sent() {
+    let tools = Verdicts::default();
+    let (sandbox, _server) = open(tools.clone());
+    let mut session = Session::initialized(&sandbox);
+    let call = |number| {
+        let params = json!({ "name": "set_loop_review_result", "arguments": { "number": number } });
+        json!({ "jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params })
+            .to_string()
+    };
+    session.write(&(100..200).map(call).collect::<Vec<_>>().join("\n"));
+    assert_eq!(session.end().len(), 100);
+    let expected: Vec<_> = (100..200).map(|number| format!(r#"{{"number":{number}}}"#)).collect();
+    assert_eq!(*tools.0.lock().unwrap(), expected);
+}
+
+#[test]
+fn what_is_not_mcp_is_answered_and_does_no_harm() {
+    let (sandbox, _server) = open(Verdicts::default());
+    let mut session = Session::initialized(&sandbox);
+    for line in ["", "not JSON", "{", "\u{0}"] {
+        session.write(line);
+    }
+    // The harness says what the arguments have to be.
+    let text = session.call("set_loop_review_result", json!("x"))["content"][0]["text"].take();
+    assert_eq!(text, r#"stored set_loop_review_result "x""#);
+    let nameless = session.send("tools/call", json!({ "arguments": {} }));
+    assert_eq!(
+        session.receive(),
+        json!({ "jsonrpc": "2.0", "id": nameless, "error": { "code": -32602, "message": "expected the name of a tool" } })
+    );
+    let unknown = session.send("tools/cal", json!({}));
+    let answer = session.receive();
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(unknown), &json!(-32601)));
+    assert_eq!(session.request("ping", json!({})), json!({}));
+}
+
+#[test]
+fn one_call_needs_no_client() {
+    let (sandbox, server) = open(Verdicts::default());
+    let call = |arguments: &[&str]| sandbox.run(&[&["mcp", "call"], arguments].concat());
+    assert_snapshot!(call(&["set_loop_review_result", r#"{"loopId": "swift-otter-1", "passed": true}"#]), @r#"
+    exit 0
+    --- stdout
+    stored set_loop_review_result {"loopId": "swift-otter-1", "passed": true}
+    "#);
+    assert_snapshot!(call(&["set_loop_review_result", r#"{"loopId": "crow-1", "passed": true}"#]), @r"
+    exit 3
+    --- stderr
+    autoloop: unknown loop 'crow-1'
+      hint: pass swift-otter-1
+    ");
+    assert_snapshot!(call(&["read_context"]), @r"
+    exit 0
+    --- stdout
+    stored read_context {}
+    ");
+    drop(server);
+    assert_snapshot!(call(&["complete_task"]), @r"
+    exit 3
+    --- stderr
+    autoloop: not stored: the harness has ended: no process listens at [DIR]/.autoloop/squad/swift-otter/1.door (No such file or directory (os error 2))
+      hint: AUTOLOOP_DOOR must be the socket of a harness; it exists while the agent runs
+    ");
+    let sandbox = self::sandbox();
+    assert_snapshot!(sandbox.run(&["mcp", "call", "complete_task"]), @r"
+    exit 3
+    --- stderr
+    autoloop: not stored: there are no tools here, because AUTOLOOP_DOOR is not set
+      hint: the harness of a squad sets it for the agents that it starts
+    ");
+}
