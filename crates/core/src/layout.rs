@@ -42,6 +42,8 @@ directories! {
         journal = StateDir::JOURNAL,
         memory = StateDir::MEMORY,
         tool = "autoloops",
+        /// The tables that follow from the journal.
+        store = "autoloop.db",
         /// The plan of a loop. A run that has one needs no objective.
         plan = "plan.md",
         /// Notes about started jobs that have not ended.

@@ -646,6 +646,11 @@ impl Loop {
         }
     }
 
+    /// How often its task was or is revised. A review that fails after the last revision begins no other.
+    pub fn revision_attempts(&self, squad: &Squad) -> u64 {
+        self.revisions.min(squad.effort().revisions())
+    }
+
     pub fn phase(&self) -> SquadPhase {
         if self.revisions > 0 { SquadPhase::Revise } else { SquadPhase::Build }
     }
