@@ -48,6 +48,8 @@ pub(super) const ADAPTER: Adapter = Adapter {
     providers: &[],
     // One process instead of two, of which the first ignores signals.
     env: &[("GEMINI_CLI_NO_RELAUNCH", "true"), ("GEMINI_CLI_TRUST_WORKSPACE", "true")],
+    // It reads servers from files in its home and in the project only; system settings have to belong to root.
+    mcp: None,
     sandbox: None,
     state: &[StateDir { variable: "GEMINI_CLI_HOME", below: ".gemini", usual: ".gemini" }],
     bookkeeping: &[],

@@ -35,6 +35,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     inherits: &["PI_*", "AWS_REGION", "AWS_BEARER_TOKEN_BEDROCK", "GOOGLE_CLOUD_*"],
     providers: &[],
     env: &[],
+    mcp: None,
     sandbox: None,
     state: &[StateDir { variable: "PI_CODING_AGENT_DIR", below: "", usual: ".pi/agent" }],
     bookkeeping: &[],

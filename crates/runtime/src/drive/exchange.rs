@@ -341,6 +341,7 @@ impl<'a> ExchangeDriver<'a> {
             stdout: None,
             place: Place::Worktree { dir: &tree, project },
             env: self.environment(round),
+            has_tools: false,
             look_for: None,
         };
         let mut review = ReviewTurn {
@@ -431,6 +432,7 @@ impl<'a> ExchangeDriver<'a> {
             stdout: None,
             place: Place::Project(&project.dir),
             env: self.environment(round),
+            has_tools: false,
             look_for: None,
         };
         let launch = turn.prepare(&self.site)?;

@@ -592,6 +592,7 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
                 _ => Place::Worktree { dir: tree, project: &self.run.project.dir },
             },
             env: self.environment(slot, order),
+            has_tools: false,
             look_for,
         };
         turn.prepare(&self.run.site)
