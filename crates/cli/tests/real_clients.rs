@@ -18,6 +18,8 @@ mod loops;
 mod outages;
 #[path = "real_clients/slots.rs"]
 mod slots;
+#[path = "real_clients/tools.rs"]
+mod tools;
 
 use lab::{by_acp, by_name};
 
@@ -77,7 +79,29 @@ fn claude_reviews_what_codex_authors() {
     exchange::claude_reviews_what_codex_authors();
 }
 
+mod mcp {
+    #[test]
+    fn claude_calls_the_tools_of_its_agent() {
+        crate::tools::a_client_calls_the_tools_of_its_agent("claude");
+    }
+
+    #[test]
+    fn codex_calls_the_tools_of_its_agent() {
+        crate::tools::a_client_calls_the_tools_of_its_agent("codex");
+    }
+
+    #[test]
+    fn opencode_calls_the_tools_of_its_agent() {
+        crate::tools::a_client_calls_the_tools_of_its_agent("opencode");
+    }
+}
+
 mod acp {
+    #[test]
+    fn gemini_calls_the_tools_of_its_agent() {
+        crate::tools::a_program_calls_the_tools_of_its_agent("gemini", "--acp");
+    }
+
     #[test]
     fn gemini_completes_a_preset() {
         crate::loops::a_preset_completes("gemini", crate::by_acp("gemini"));
