@@ -79,6 +79,30 @@ fn claude_reviews_what_codex_authors() {
     exchange::claude_reviews_what_codex_authors();
 }
 
+mod read_only {
+    use crate::slots::a_reviewer_without_a_sandbox_is_read_only;
+
+    #[test]
+    fn claude_reviews_without_tools_that_change_files() {
+        a_reviewer_without_a_sandbox_is_read_only("claude", ["Edit", "Write"]);
+    }
+
+    #[test]
+    fn gemini_reviews_without_tools_that_change_files() {
+        a_reviewer_without_a_sandbox_is_read_only("gemini", ["replace", "write_file"]);
+    }
+
+    #[test]
+    fn opencode_reviews_without_tools_that_change_files() {
+        a_reviewer_without_a_sandbox_is_read_only("opencode", ["edit", "write"]);
+    }
+
+    #[test]
+    fn pi_reviews_without_tools_that_change_files() {
+        a_reviewer_without_a_sandbox_is_read_only("pi", ["edit", "write"]);
+    }
+}
+
 mod mcp {
     #[test]
     fn claude_calls_the_tools_of_its_agent() {

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use autoloop_core::agents::{Adapter, Tools};
+use autoloop_core::agents::{Adapter, Options};
 use autoloop_testkit::model_server::{Reply, Request};
 use autoloop_testkit::sandbox::write_program;
 use serde_json::json;
@@ -79,7 +79,7 @@ pub(crate) fn a_client_calls_the_tools_of_its_agent(client: &'static str) {
     let Some(lab) = lab(client) else { return };
     let adapter = Adapter::by_program(client).unwrap();
     let server = lab.sandbox.path("server");
-    let Tools { args, env } = adapter.tools(server.to_str().unwrap(), |_| None).unwrap();
+    let Options { args, env } = adapter.tools(server.to_str().unwrap(), |_| None).unwrap();
     let mut command = lab.sandbox.at_home(client);
     command.args(adapter.arguments(&[], None, adapter.stream).unwrap()).args(args);
     command.args(adapter.stdin_argument()).envs(env);

@@ -39,6 +39,8 @@ pub struct Adapter {
     pub env: &'static [(&'static str, &'static str)],
     /// How it is given an MCP server; `None` if only a person can do that, in its settings.
     pub(super) mcp: Option<McpOption>,
+    /// How a reviewer is kept from changing files where no sandbox does that.
+    pub(super) read_only: Option<ReadOnly>,
     /// Its own sandbox, if it has one that works unattended.
     pub(super) sandbox: Option<OwnSandbox>,
     /// What it writes for itself outside of the project.
@@ -70,9 +72,24 @@ pub(super) struct McpOption {
 /// Stands for the path of the program that serves the tools of an agent.
 const SERVER: &str = "SERVER";
 
-/// The arguments and variables that give a client the tools of an agent.
+/// What keeps the tools of a client from changing files. Its shell still can, and stays: reviewers run tests with it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ReadOnly {
+    Flag(Flag),
+    Variable(&'static str, &'static str),
+    /// Arguments in which [`POLICY`] stands for the path of a file with this content.
+    Policy {
+        args: &'static [&'static str],
+        content: &'static str,
+    },
+}
+
+/// Stands for the path of a file that forbids tools.
+const POLICY: &str = "POLICY";
+
+/// Arguments and variables that are added to those of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tools {
+pub struct Options {
     pub args: Vec<String>,
     pub env: Vec<(&'static str, String)>,
 }
@@ -231,9 +248,37 @@ impl Adapter {
         arguments
     }
 
+    /// The content of the file that [`Adapter::read_only`] is given, if the client needs one.
+    pub fn policy(&self) -> Option<&'static str> {
+        match self.read_only {
+            Some(ReadOnly::Policy { content, .. }) => Some(content),
+            _ => None,
+        }
+    }
+
+    /// Keeps the tools of a reviewer from changing files, as far as its client can.
+    pub fn read_only(&self, given: &[String], policy: &str) -> Options {
+        let mut options = Options::default();
+        match &self.read_only {
+            Some(ReadOnly::Flag(flag)) if !flag.is_in(given) => {
+                options.args.extend(flag.add.iter().map(|word| (*word).to_owned()));
+            }
+            Some(ReadOnly::Variable(name, value)) => options.env.push((name, (*value).to_owned())),
+            Some(ReadOnly::Policy { args, .. }) => {
+                options.args.extend(args.iter().map(|word| word.replace(POLICY, policy)));
+            }
+            Some(ReadOnly::Flag(_)) | None => {}
+        }
+        options
+    }
+
     /// Gives the client the MCP server `program mcp`; `None` if that is not possible. Settings that a variable has are
     /// kept.
-    pub fn tools(&self, program: &str, variable: impl Fn(&str) -> Option<String>) -> Option<Tools> {
+    pub fn tools(
+        &self,
+        program: &str,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Option<Options> {
         let McpOption { args, env, settings } = self.mcp.as_ref()?;
         let program = Value::from(program).to_string();
         let filled = |text: &&str| text.replace(SERVER, &program);
@@ -242,7 +287,10 @@ impl Adapter {
             (name, with_settings(given, &filled(&added)))
         });
         let env = env.iter().map(|(name, value)| (*name, (*value).to_owned()));
-        Some(Tools { args: args.iter().map(filled).collect(), env: env.chain(settings).collect() })
+        Some(Options {
+            args: args.iter().map(filled).collect(),
+            env: env.chain(settings).collect(),
+        })
     }
 
     /// The last argument if the prompt is on standard input.
@@ -382,7 +430,7 @@ mod tests {
     fn a_client_is_given_the_tools_of_its_agent() {
         let tools = |client: &&Adapter| {
             let tools = client.tools("/p/.autoloop/bin \"x\"", |_| None);
-            let lines = tools.map(|Tools { args, env }| {
+            let lines = tools.map(|Options { args, env }| {
                 let env = env.into_iter().map(|(name, value)| format!("{name}={value}"));
                 env.chain(args).collect::<Vec<_>>().join("\n  ")
             });
@@ -456,6 +504,30 @@ mod tests {
         let pi = Adapter::by_program("pi").unwrap();
         assert_eq!(pi.with_sandbox(&words("-s x"), "/p"), words("-s x"));
         assert_eq!(pi.without_sandbox(&words("-s x")), words("-s x"));
+    }
+
+    #[test]
+    fn the_tools_of_a_reviewer_change_no_files() {
+        let lines = ["claude", "codex", "gemini -y", "opencode", "pi", "pi -t read"];
+        let line = |command: &str| {
+            let mut words = command.split(' ').map(str::to_owned);
+            let client = Adapter::by_program(&words.next().unwrap()).unwrap();
+            let given: Vec<String> = words.collect();
+            let Options { args, env } = client.read_only(&given, "/p/policy.toml");
+            let env = env.into_iter().map(|(name, value)| format!("{name}={value} "));
+            let args = if args.is_empty() { "-".to_owned() } else { args.join(" ") };
+            format!("{}{command} {args}", env.collect::<String>())
+        };
+        insta::assert_snapshot!(lines.map(line).join("\n"), @r#"
+        claude --disallowedTools=Edit,Write,NotebookEdit
+        codex -
+        gemini -y --policy=/p/policy.toml --skip-trust
+        OPENCODE_PERMISSION={"edit":"deny"} opencode -
+        pi --tools read,bash,grep,find,ls
+        pi -t read -
+        "#);
+        let policies = Adapter::ALL.into_iter().filter(|client| client.policy().is_some());
+        assert_eq!(policies.map(|client| client.program).collect::<Vec<_>>(), ["gemini"]);
     }
 
     #[test]

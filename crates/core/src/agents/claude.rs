@@ -8,7 +8,7 @@
 
 use serde_json::Value;
 
-use super::adapter::{Adapter, Credentials, Flag, McpOption, Refused, StateDir};
+use super::adapter::{Adapter, Credentials, Flag, McpOption, ReadOnly, Refused, StateDir};
 use super::events::{Client, Conclusion, number, spoken, text};
 use super::tool_call::ToolCall;
 use super::{ClientError, Dollars, ErrorClass, Outcome, Session, Stream, Usage};
@@ -81,6 +81,10 @@ pub(super) const ADAPTER: Adapter = Adapter {
         env: &[("ENABLE_TOOL_SEARCH", "false")],
         settings: None,
     }),
+    read_only: Some(ReadOnly::Flag(Flag {
+        add: &["--disallowedTools=Edit,Write,NotebookEdit"],
+        unless: &[],
+    })),
     sandbox: None,
     state: &[
         StateDir { variable: "CLAUDE_CONFIG_DIR", below: "", usual: ".claude" },

@@ -51,6 +51,8 @@ pub(super) const ADAPTER: Adapter = Adapter {
         env: &[],
         settings: None,
     }),
+    // Its sandbox does more.
+    read_only: None,
     sandbox: Some(OwnSandbox {
         flags: &["-s", "--sandbox"],
         mode: "workspace-write",

@@ -10,7 +10,7 @@
 
 use serde_json::Value;
 
-use super::adapter::{Adapter, Credentials, Flag, Refused, StateDir};
+use super::adapter::{Adapter, Credentials, Flag, ReadOnly, Refused, StateDir};
 use super::events::{Client, Conclusion, number, spoken, text};
 use super::tool_call::ToolCall;
 use super::{Dollars, Outcome, Session, Stream, Usage};
@@ -36,6 +36,10 @@ pub(super) const ADAPTER: Adapter = Adapter {
     providers: &[],
     env: &[],
     mcp: None,
+    read_only: Some(ReadOnly::Flag(Flag {
+        add: &["--tools", "read,bash,grep,find,ls"],
+        unless: &["-t", "--no-tools", "-nt", "--no-builtin-tools", "-nbt"],
+    })),
     sandbox: None,
     state: &[StateDir { variable: "PI_CODING_AGENT_DIR", below: "", usual: ".pi/agent" }],
     bookkeeping: &[],

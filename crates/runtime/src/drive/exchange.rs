@@ -393,7 +393,7 @@ impl<'a> ExchangeDriver<'a> {
         backend.args.extend(
             flag.into_iter().flat_map(|flag| [flag.to_owned(), start.max_turns.to_string()]),
         );
-        Ok(backend)
+        self.sandbox.around(&backend, exchange.contract(), &self.dir, &self.site)
     }
 
     /// The budget that the reviewer used up in this round.

@@ -8,7 +8,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use autoloop_core::agents::{Adapter, Tools};
+use autoloop_core::agents::{Adapter, Options};
 use autoloop_core::config::{BackendKind, PromptMode};
 use autoloop_core::plan::BackendPlan;
 
@@ -74,10 +74,10 @@ pub(super) fn job(
 }
 
 /// What gives the client of an agent the tools that `server mcp` serves.
-fn tools(backend: &BackendPlan, server: &Path) -> Option<Tools> {
+fn tools(backend: &BackendPlan, server: &Path) -> Option<Options> {
     let server = std::path::absolute(server).ok()?.into_os_string().into_string().ok()?;
     if backend.kind == BackendKind::Acp {
-        return Some(Tools { args: vec![format!("--mcp={server}")], env: Vec::new() });
+        return Some(Options { args: vec![format!("--mcp={server}")], env: Vec::new() });
     }
     let variable = |name: &str| {
         let set = backend.variables().filter(|(known, _)| *known == name).last();
