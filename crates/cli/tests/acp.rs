@@ -232,7 +232,7 @@ fn a_program_that_cannot_be_started_is_reported_before_the_run() {
         let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
         sandbox.write("autoloops.toml", settings);
         let output = sandbox.run(&["run", ".", "make", "it"]);
-        assert_eq!(output.code, Some(2), "{output}");
+        assert_eq!(output.code, Some(1), "{output}");
         assert!(output.stderr.contains(expected), "{output}");
     }
 }
