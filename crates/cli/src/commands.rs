@@ -27,6 +27,7 @@ mod session;
 pub(crate) mod settings;
 pub(crate) mod shim;
 pub(crate) mod slots;
+pub(crate) mod squad;
 pub(crate) mod tasks;
 pub(crate) mod watch;
 
@@ -56,6 +57,7 @@ pub(crate) fn run(args: Args, world: &World) -> Result<(), Failure> {
         Command::Mcp(args) => mcp::run(&args),
         Command::Review(args) => review::run(&args, world),
         Command::Slots(args) => slots::run(&args, world),
+        Command::Squad(args) => squad::run(&args, world),
         Command::Doctor(args) => doctor::run(&args, world),
         Command::Demo(args) => demo::run(&args, world),
         Command::Version => Ok(writeln!(io::stdout(), "autoloop {}", env!("CARGO_PKG_VERSION"))?),

@@ -176,7 +176,7 @@ impl Status {
         match end {
             SquadEnd::Completed => Status::Completed,
             SquadEnd::Interrupted => Status::Interrupted,
-            SquadEnd::Blocked | SquadEnd::MergeRefused => Status::Stopped,
+            SquadEnd::Planned | SquadEnd::Blocked | SquadEnd::MergeRefused => Status::Stopped,
             end if end.is_limit() => Status::Stopped,
             _ => Status::Failed,
         }

@@ -303,7 +303,7 @@ mod tests {
 
         fn any_env() -> impl Strategy<Value = Env> {
             let paths = [(); 7].map(|()| any_path());
-            let texts = [(); 14].map(|()| any_text());
+            let texts = [(); 17].map(|()| any_text());
             let lists = [(); 3].map(|()| any_list());
             (paths, texts, lists).prop_map(|(paths, texts, lists)| {
                 let [project_dir, state_dir, journal_file, memory_file, bin, prompt_path, door] =
@@ -324,6 +324,9 @@ mod tests {
                     item_id,
                     fix_attempt,
                     prompt,
+                    phase,
+                    loop_id,
+                    task_id,
                 ] = texts;
                 Env {
                     run_id,
@@ -350,6 +353,9 @@ mod tests {
                     slot,
                     item_id,
                     fix_attempt,
+                    phase,
+                    loop_id,
+                    task_id,
                 }
             })
         }

@@ -4,6 +4,7 @@
 //! steps at once, because loops do not wait for each other until their group is complete.
 
 mod effort;
+mod plan_file;
 mod review;
 mod step;
 pub mod tools;
@@ -26,14 +27,17 @@ use crate::wire_enum::Word;
 
 pub use crate::config::Effort;
 pub use effort::Depth;
+pub use plan_file::{GivenPlan, bad_task_id};
 pub use review::Round;
-pub use step::{Lane, SquadRules, Step, next_steps, stopped, within_limits};
+pub use step::{Lane, SquadRules, SquadRun, Step, next_steps, stopped, within_limits};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Squad {
     pub id: String,
     /// `None` without a `squad.start`.
     pub start: Option<Start>,
+    /// The first and the last timestamp, as written.
+    pub times: (String, String),
     pub tasks: Vec<Task>,
     /// The ids of tasks that are built in parallel, group by group.
     pub groups: Vec<Vec<String>>,
@@ -251,6 +255,18 @@ impl Squad {
     pub fn status(&self) -> Status {
         let end = self.finish.as_ref().map(|finish| finish.outcome.known());
         end.map_or(Status::Running, |end| end.map_or(Status::Failed, Status::of_squad))
+    }
+
+    /// How far it came, in a few words.
+    pub fn summary(&self) -> String {
+        let count = |state: LoopState| self.loops.iter().filter(|it| it.state == state).count();
+        let merged = format!("{} of {} tasks merged", count(LoopState::Merged), self.tasks.len());
+        let others = [LoopState::Skipped, LoopState::Stuck, LoopState::Failed].map(|state| {
+            let number = count(state);
+            (number > 0).then(|| format!(", {number} {}", state.name()))
+        });
+        let others: String = others.into_iter().flatten().collect();
+        format!("{}: {merged}{others}", self.status())
     }
 
     pub fn effort(&self) -> Effort {
@@ -673,8 +689,12 @@ impl Fold for Squad {
         if !Kind::Squad.concerns(record) {
             return;
         }
+        if let Some(ts) = record.ts() {
+            self.times.1 = ts.into_owned();
+        }
         match record.event() {
             Event::SquadStart(start) => {
+                self.times.0.clone_from(&self.times.1);
                 self.start = Some(Start {
                     spec: start.spec.read().into_owned(),
                     effort: start.effort,

@@ -43,7 +43,7 @@ pub use chain::ChainDriver;
 pub use exchange::{Change, ExchangeDriver, OpenRequest, Order, describe};
 pub use loop_driver::LoopDriver;
 pub use slots::SlotsDriver;
-pub use squad::{Cleaned, GivenPlan, KeptWork, SquadDriver, SquadOrder, SquadSpec, clean_squad};
+pub use squad::{Cleaned, KeptWork, SquadDriver, SquadOrder, SquadSpec, clean_squad};
 
 /// What a record of the harness has to survive.
 fn durability(plan: &Plan) -> Durability {

@@ -11,7 +11,8 @@ use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcomma
 
 use super::{
     acp, agents, chain, completions, config, demo, doctor, emit, init, inspect, journal, loops,
-    mail, man, mcp, memory, presets, replay, review, run, script, settings, slots, tasks, watch,
+    mail, man, mcp, memory, presets, replay, review, run, script, settings, slots, squad, tasks,
+    watch,
 };
 use crate::failure::Failure;
 
@@ -50,6 +51,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Review(review::Args),
     Slots(slots::Args),
+    Squad(squad::Args),
     Doctor(doctor::Args),
     Demo(demo::Args),
     /// Print the version.

@@ -150,6 +150,8 @@ words! {
     SquadEnd {
         /// All tasks are merged, and the merged work passed its review.
         Completed = "completed",
+        /// The plan is ready, and was not to be built yet.
+        Planned = "planned",
         /// Loops that are stuck or failed block their group.
         Blocked = "blocked",
         /// The list of tasks, the plan or the merged work did not pass its review.

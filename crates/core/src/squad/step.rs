@@ -13,8 +13,17 @@ use crate::timestamp::Timestamp;
 /// How often the agent of a phase of the run is asked again that produced nothing usable.
 const PHASE_REPAIRS: u64 = 1;
 
+/// How far a squad is carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SquadRun {
+    /// Until there is a plan.
+    Plan,
+    Build,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SquadRules {
+    pub run: SquadRun,
     /// How many loops work at once.
     pub max_loops: u64,
     /// Of each loop.
@@ -84,7 +93,12 @@ pub fn next_steps(squad: &Squad, rules: &SquadRules) -> Vec<Step> {
             return steps;
         }
     }
-    build(squad, rules)
+    match rules.run {
+        SquadRun::Plan if squad.loops.is_empty() => {
+            vec![finished(SquadEnd::Planned, String::new())]
+        }
+        _ => build(squad, rules),
+    }
 }
 
 /// Whether a phase of the run is over.

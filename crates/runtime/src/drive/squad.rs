@@ -25,7 +25,8 @@ use autoloop_core::record::{
     SquadTurnFinish,
 };
 use autoloop_core::squad::{
-    Lane, LoopState, Squad, SquadRules, Step, Task, next_steps, stopped, within_limits,
+    GivenPlan, Lane, LoopState, Squad, SquadRules, SquadRun, Step, Task, next_steps, stopped,
+    within_limits,
 };
 use autoloop_core::text::first_line;
 
@@ -68,13 +69,6 @@ pub struct SquadSpec {
     pub text: String,
     /// `None` where agents write the tasks and the plan.
     pub plan: Option<GivenPlan>,
-}
-
-/// A plan of the user.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct GivenPlan {
-    pub tasks: Vec<Task>,
-    pub groups: Vec<Vec<String>>,
 }
 
 /// What a command adds to a squad before its next step.
@@ -120,7 +114,7 @@ enum Done {
 }
 
 impl<'a> SquadDriver<'a> {
-    pub fn open(site: Site<'a>, launch: &'a Launch) -> Result<Self, DriveError> {
+    pub fn open(site: Site<'a>, launch: &'a Launch, run: SquadRun) -> Result<Self, DriveError> {
         launch.report(&site);
         let Launch { project, id, opening, loaded, .. } = launch;
         let world = site.world;
@@ -134,6 +128,7 @@ impl<'a> SquadDriver<'a> {
         sweep(site.state_dir, world);
         launch.keep_request(world)?;
         let rules = SquadRules {
+            run,
             max_loops: plan.max_loops,
             max_iterations: plan.max_iterations,
             stall_iterations: loaded.plan.stall_iterations,
