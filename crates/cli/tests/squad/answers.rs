@@ -21,7 +21,10 @@ fn an_answer_is_stored_as_it_was_given() {
     assert_snapshot!(sql(&sandbox, REVIEWS), @"");
     assert_snapshot!(sql(&sandbox, ISSUES), @"");
     // A pass whose intent is not satisfied is none.
-    assert_eq!(rows(&sandbox, "squad.review", &["subject", "verdict"]), ["task drift", "task drift", "task pass", "build pass"]);
+    assert_eq!(
+        rows(&sandbox, "squad.review", &["subject", "verdict"]),
+        ["task drift", "task drift", "task pass", "build pass"]
+    );
     assert_snapshot!(sql(&sandbox, "select loop_id is null, file from review_issues where loop_id is null"), @"");
 }
 
@@ -53,11 +56,18 @@ fn a_call_that_is_not_valid_stores_nothing_and_names_what_is() {
 
 #[test]
 fn the_later_of_two_answers_decides() {
-    let review = "if [ $N = 1 ]; then answer true; answer false; else answer false; answer true; fi";
+    let review =
+        "if [ $N = 1 ]; then answer true; answer false; else answer false; answer true; fi";
     let sandbox = project(Agents { review, ..GOOD }, &[&["a"]], "");
     completes(&sandbox, "");
-    assert_eq!(rows(&sandbox, "squad.review", &["subject", "verdict"]), ["task drift", "task pass", "build pass"]);
-    assert_eq!(sql(&sandbox, "select passed from loop_reviews order by reviewed_at"), "passed\n1\n0\n0\n1");
+    assert_eq!(
+        rows(&sandbox, "squad.review", &["subject", "verdict"]),
+        ["task drift", "task pass", "build pass"]
+    );
+    assert_eq!(
+        sql(&sandbox, "select passed from loop_reviews order by reviewed_at"),
+        "passed\n1\n0\n0\n1"
+    );
 }
 
 #[test]

@@ -56,7 +56,8 @@ fn each_part_has_its_own_agent() {
     let answer = "case $AUTOLOOP_LOOP_ID in '') \"$AUTOLOOP_BIN\" mcp call set_review_result '{\"passed\":true}';; *) \"$AUTOLOOP_BIN\" mcp call set_loop_review_result \"{\\\"loopId\\\":\\\"$AUTOLOOP_LOOP_ID\\\",\\\"passed\\\":true}\";; esac";
     sandbox.write("reviewer.sh", answer);
     let reviewer = format!("sh {}", sandbox.path("reviewer.sh").display());
-    let said = told(&sandbox, &["squad", "--plan", "plan.toml", "--no-watch", "--reviewer", &reviewer]);
+    let said =
+        told(&sandbox, &["squad", "--plan", "plan.toml", "--no-watch", "--reviewer", &reviewer]);
     assert!(said.starts_with("exit 0\n"), "{said}");
 }
 
@@ -66,7 +67,8 @@ fn an_agent_is_told_what_it_works_on() {
     let all = |then: &str| format!("{tell}; {then}");
     let (build, review) = (all("work; [ $N -lt 1 ] || complete"), all("answer true"));
     let (checkpoint, judge) = (all("answer true"), all("judge true"));
-    let agents = Agents { build: &build, review: &review, checkpoint: &checkpoint, judge: &judge, ..GOOD };
+    let agents =
+        Agents { build: &build, review: &review, checkpoint: &checkpoint, judge: &judge, ..GOOD };
     let sandbox = project(agents, &[&["a"]], "");
     completes(&sandbox, "--effort max");
     let said = rows(&sandbox, "squad.turn.finish", &["output"]);

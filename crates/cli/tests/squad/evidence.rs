@@ -4,7 +4,8 @@ use crate::scene::*;
 
 #[test]
 fn a_pass_while_a_check_fails_is_no_pass() {
-    let settings = "checks.test.command = 'grep -q revise a.txt || { echo no revision; exit 1; }'\n";
+    let settings =
+        "checks.test.command = 'grep -q revise a.txt || { echo no revision; exit 1; }'\n";
     let sandbox = project(GOOD, &[&["a"]], settings);
     completes(&sandbox, "");
     let reviews = rows(&sandbox, "squad.review", &["subject", "verdict", "support", "reason"]);
@@ -17,7 +18,11 @@ fn a_pass_while_a_check_fails_is_no_pass() {
         String::from_utf8(prompt).unwrap()
     };
     for turn in [2, 3] {
-        assert!(prompt(turn).contains("exit code 1 after") && prompt(turn).contains("no revision"), "{}", prompt(turn));
+        assert!(
+            prompt(turn).contains("exit code 1 after") && prompt(turn).contains("no revision"),
+            "{}",
+            prompt(turn)
+        );
     }
     // One run for each commit: that of the first turn, of the revision, and of the merge where that differs.
     let checks = rows(&sandbox, "check.finish", &["name", "exit_code"]);
@@ -38,14 +43,18 @@ fn what_a_reviewer_cites_is_run_again() {
     let sandbox = project(Agents { review, ..GOOD }, &[&["a"]], "");
     completes(&sandbox, "--effort low");
     let reviews = rows(&sandbox, "squad.review", &["subject", "verdict", "support", "reason"]);
-    assert_eq!(reviews[0], "task drift verified the check `grep -q revise a.txt` failed: exit code 1 after 0s");
+    assert_eq!(
+        reviews[0],
+        "task drift verified the check `grep -q revise a.txt` failed: exit code 1 after 0s"
+    );
     assert_eq!(reviews[1..], ["task pass verified ", "build pass unverified "]);
 }
 
 #[test]
 fn work_that_fails_a_check_after_the_merge_begins_again() {
     // Each alone passes; both together do not, until b is revised.
-    let settings = "checks.test.command = '[ ! -e a.txt ] || [ ! -e b.txt ] || grep -q revise b.txt'\n";
+    let settings =
+        "checks.test.command = '[ ! -e a.txt ] || [ ! -e b.txt ] || grep -q revise b.txt'\n";
     let sandbox = project(GOOD, &[&["a", "b"]], settings);
     completes(&sandbox, "");
     let merges = rows(&sandbox, "squad.merge", &["loop_id", "outcome"]);

@@ -22,7 +22,8 @@ fn a_group_is_merged_when_all_of_it_has_passed_and_then_the_next_begins() {
         order.iter().position(|line| is_it(&line)).unwrap_or_else(|| panic!("{what:?}: {order:#?}"))
     };
     let b_passed = place(&["squad.review ", "loop_id=[RUN]-2", "verdict=pass"]);
-    let merges = [1, 2].map(|loop_id| place(&["squad.merge ", &format!("loop_id=[RUN]-{loop_id}")]));
+    let merges =
+        [1, 2].map(|loop_id| place(&["squad.merge ", &format!("loop_id=[RUN]-{loop_id}")]));
     assert!(merges.iter().all(|merge| *merge > b_passed), "{order:#?}");
     let c_begins = place(&["squad.loop ", "task_id=c"]);
     assert!(merges.iter().all(|merge| *merge < c_begins), "{order:#?}");

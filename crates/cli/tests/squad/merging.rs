@@ -52,7 +52,10 @@ fn a_conflict_that_is_not_resolved_has_the_loop_begin_again() {
         completes(&sandbox, "--effort low");
         let merges = rows(&sandbox, "squad.merge", &["loop_id", "outcome", "detail"]);
         assert_eq!(merges.len(), 3, "{conflict}: {merges:?}");
-        assert!(merges[1].starts_with("[RUN]-2 conflict the conflict was not resolved: "), "{merges:?}");
+        assert!(
+            merges[1].starts_with("[RUN]-2 conflict the conflict was not resolved: "),
+            "{merges:?}"
+        );
         assert!(merges[1].contains(reason), "{conflict}: {merges:?}");
         assert_eq!(merges[2], "[RUN]-2 merged -");
         // The loop began again at the work of the other one.
@@ -66,7 +69,14 @@ fn a_conflict_that_is_not_resolved_has_the_loop_begin_again() {
 fn a_conflict_that_never_ends_leaves_the_loop_stuck() {
     let always = "echo \"$T was here\" > README.md; complete";
     let agents = Agents { build: always, revise: always, conflict: "true", ..GOOD };
-    let sandbox = project(Agents { revise: "git checkout -q HEAD~1 -- README.md 2>/dev/null; echo \"$T was here\" > README.md; complete", ..agents }, &[&["a", "b"]], "");
+    let sandbox = project(
+        Agents {
+            revise: "git checkout -q HEAD~1 -- README.md 2>/dev/null; echo \"$T was here\" > README.md; complete",
+            ..agents
+        },
+        &[&["a", "b"]],
+        "",
+    );
     let said = squad(&sandbox, "--effort low");
     // Beginning again at the merged work, the same change is no conflict any more.
     assert!(said.starts_with("exit 0\n"), "{said}");

@@ -5,7 +5,8 @@ use insta::assert_snapshot;
 use crate::scene::*;
 
 const ENUMERATE: &str = r#"for t in a b c; do call write_task "{\"id\":\"$t\",\"title\":\"write $t\",\"description\":\"write $t.txt\",\"acceptance\":\"it is there\"}"; done"#;
-const PLAN: &str = r#"call add_plan_group '{"tasks":["a","b"]}'; call add_plan_group '{"tasks":["c"]}'"#;
+const PLAN: &str =
+    r#"call add_plan_group '{"tasks":["a","b"]}'; call add_plan_group '{"tasks":["c"]}'"#;
 const FULL: Agents<'_> = Agents { enumerate: ENUMERATE, plan: PLAN, ..GOOD };
 
 /// Runs a squad with a specification.
@@ -94,7 +95,13 @@ fn tasks_that_the_last_review_names_are_built_again() {
     let turns = turns(&sandbox);
     let revised: Vec<_> = turns.iter().filter(|turn| turn.starts_with("revise")).collect();
     assert_eq!(revised, ["revise [RUN]-2 1"]);
-    assert_eq!(rows(&sandbox, "squad.review", &["subject", "verdict"]).iter().filter(|row| row.starts_with("build")).count(), 2);
+    assert_eq!(
+        rows(&sandbox, "squad.review", &["subject", "verdict"])
+            .iter()
+            .filter(|row| row.starts_with("build"))
+            .count(),
+        2
+    );
     assert_eq!(String::from_utf8(sandbox.read("b.txt")).unwrap(), "build 1\nrevise 2\n");
 }
 

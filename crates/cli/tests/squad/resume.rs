@@ -68,7 +68,8 @@ fn a_squad_killed_after_any_record_ends_like_an_undisturbed_one() {
 
 #[test]
 fn a_squad_that_is_interrupted_is_resumed() {
-    let build = "work; if [ $T = a ] && [ ! -e \"$MARK\" ]; then touch \"$MARK\"; sleep 100; fi; complete";
+    let build =
+        "work; if [ $T = a ] && [ ! -e \"$MARK\" ]; then touch \"$MARK\"; sleep 100; fi; complete";
     let sandbox = project(Agents { build, ..GOOD }, &[&["a", "b"]], "");
     let mark = sandbox.path("mark");
     let sandbox = sandbox.env("MARK", &mark);

@@ -14,7 +14,10 @@ fn work_that_never_passes_is_revised_so_often_and_is_stuck() {
         let said = squad(&sandbox, &format!("--effort {effort}"));
         assert!(said.starts_with("exit 1\n"), "{said}");
         let of_a = |phase: &str| {
-            turns(&sandbox).iter().filter(|turn| turn.starts_with(&format!("{phase} [RUN]-1"))).count()
+            turns(&sandbox)
+                .iter()
+                .filter(|turn| turn.starts_with(&format!("{phase} [RUN]-1")))
+                .count()
         };
         assert_eq!((of_a("revise"), of_a("review")), (revisions, revisions + 1), "{effort}");
         // The other loop passed, and waits.
@@ -22,9 +25,12 @@ fn work_that_never_passes_is_revised_so_often_and_is_stuck() {
         assert!(reviews.contains(&"[RUN]-2 pass".to_owned()), "{reviews:?}");
         assert_eq!(files(&sandbox), [] as [&str; 0]);
         let ends = rows(&sandbox, "squad.loop.finish", &["loop_id", "outcome", "reason"]);
-        assert_eq!(ends, [format!(
-            "[RUN]-1 stuck {revisions} revisions did not pass: - `a.txt:3` (dead-code) add a test"
-        )]);
+        assert_eq!(
+            ends,
+            [format!(
+                "[RUN]-1 stuck {revisions} revisions did not pass: - `a.txt:3` (dead-code) add a test"
+            )]
+        );
     }
 }
 
@@ -33,9 +39,16 @@ fn feedback_is_in_the_next_prompt() {
     let review = &format!("if [ $N = 1 ]; then {FAIL}; else answer true; fi");
     let sandbox = project(Agents { review, ..GOOD }, &[&["a"]], "");
     assert_snapshot!(squad(&sandbox, ""), @"");
-    assert_eq!(turns(&sandbox), [
-        "build [RUN]-1 0", "review [RUN]-1 0", "revise [RUN]-1 1", "review [RUN]-1 0", "review - 0"
-    ]);
+    assert_eq!(
+        turns(&sandbox),
+        [
+            "build [RUN]-1 0",
+            "review [RUN]-1 0",
+            "revise [RUN]-1 1",
+            "review [RUN]-1 0",
+            "review - 0"
+        ]
+    );
     let run = &sandbox.fields("squad.start", "run")[0];
     let prompt = sandbox.read(format!(".autoloop/squads/{run}/turn-3/agent.prompt.md"));
     assert_snapshot!(hidden(&sandbox, &String::from_utf8_lossy(&prompt)), @"");
@@ -112,6 +125,9 @@ fn a_builder_that_gets_nowhere_is_stuck_with_the_reason() {
         let sandbox = project(Agents { build, ..GOOD }, &[&["a"]], "squad.max_iterations = 6\n");
         let said = squad(&sandbox, "--effort low");
         assert!(said.starts_with("exit 1\n"), "{said}");
-        assert_eq!(rows(&sandbox, "squad.loop.finish", &["outcome", "reason"]), [format!("stuck {reason}")]);
+        assert_eq!(
+            rows(&sandbox, "squad.loop.finish", &["outcome", "reason"]),
+            [format!("stuck {reason}")]
+        );
     }
 }

@@ -76,7 +76,9 @@ pub fn project(agents: Agents<'_>, groups: &[&[&str]], settings: &str) -> Sandbo
 
 fn plan_text(groups: &[&[&str]]) -> String {
     let task = |id: &&str| {
-        format!("[[task]]\nid = \"{id}\"\ntitle = \"write {id}\"\ndescription = \"write {id}.txt\"\n")
+        format!(
+            "[[task]]\nid = \"{id}\"\ntitle = \"write {id}\"\ndescription = \"write {id}.txt\"\n"
+        )
     };
     let tasks: String = groups.iter().copied().flatten().map(task).collect();
     let group = |ids: &&[&str]| format!("[[group]]\ntasks = {ids:?}\n");
