@@ -14,7 +14,7 @@ const GROUPS: &[&[&str]] = &[&["a", "b"], &["c", "d"]];
 fn started(sandbox: &Sandbox, words: &[&str]) -> Reaped {
     let mut command = sandbox.command();
     command.args(["squad", "--no-watch"]).args(words).stdout(Stdio::null()).stderr(Stdio::null());
-    Reaped::new(command.spawn().unwrap())
+    Reaped::start(command)
 }
 
 fn records(sandbox: &Sandbox) -> usize {
@@ -38,7 +38,7 @@ fn a_squad_killed_after_any_record_ends_like_an_undisturbed_one() {
     let agents = Agents { review, ..GOOD };
     let flags = ["--plan", "plan.toml", "--effort", "low"];
     let calm = project(agents, GROUPS, "");
-    assert!(started(&calm, &flags).wait().unwrap().success());
+    assert!(started(&calm, &flags).0.wait().unwrap().success());
     let all = records(&calm);
     let (runs, mut subjects_of_calm) = (ended(&calm), subjects(&calm));
     subjects_of_calm.sort();
@@ -47,10 +47,9 @@ fn a_squad_killed_after_any_record_ends_like_an_undisturbed_one() {
         let sandbox = project(agents, GROUPS, "");
         let mut harness = started(&sandbox, &flags);
         until("its record", || {
-            records(&sandbox) >= wanted || harness.try_wait().unwrap().is_some()
+            (records(&sandbox) >= wanted || harness.0.try_wait().unwrap().is_some()).then_some(())
         });
-        harness.kill().unwrap();
-        harness.wait().unwrap();
+        harness.kill();
         let said = told(&sandbox, &["squad", "--resume", "--no-watch"]);
         let is_over = said.contains("completed: there is nothing to resume")
             || said.contains("the latest squad, '[RUN]', completed");
@@ -74,13 +73,13 @@ fn a_squad_that_is_interrupted_is_resumed() {
     let mark = sandbox.path("mark");
     let sandbox = sandbox.env("MARK", &mark);
     let mut harness = started(&sandbox, &["--plan", "plan.toml", "--effort", "low"]);
-    until("the builder", || mark.exists());
+    until("the builder", || mark.exists().then_some(()));
     rustix::process::kill_process(
-        rustix::process::Pid::from_child(&harness),
+        rustix::process::Pid::from_child(&harness.0),
         rustix::process::Signal::INT,
     )
     .unwrap();
-    let status = harness.wait().unwrap();
+    let status = harness.0.wait().unwrap();
     assert_eq!(status.code(), Some(130));
     assert_eq!(sandbox.fields("squad.finish", "outcome"), ["interrupted"]);
     assert_eq!(sandbox.survivors(), "");

@@ -42,6 +42,7 @@ use crate::layout::RunDir;
 use crate::process::Interrupts;
 use crate::review::{ReviewSandbox, sweep};
 use crate::site::{Progress, Site, SquadProgress};
+use crate::store::Follower;
 use crate::turn::{Waiting, client_failure, failure, millis, notes, recorded, usage};
 use crate::world::Cause;
 
@@ -63,6 +64,8 @@ pub struct SquadDriver<'a> {
     busy: BTreeSet<Lane>,
     /// How many checks were started, for the names of their directories.
     checks: u64,
+    /// Keeps the store up to date.
+    follower: Option<Follower>,
 }
 
 /// What a new squad builds.
@@ -140,7 +143,8 @@ impl<'a> SquadDriver<'a> {
         let ends = site.interrupts.child();
         let shared = Shared { site, launch, trees, sandbox, dir: place.dir, ends };
         let shared = Arc::new(shared);
-        let driver = SquadDriver { shared, harness, rules, busy: BTreeSet::new(), checks };
+        let (busy, follower) = (BTreeSet::new(), Follower::start(&shared.site));
+        let driver = SquadDriver { shared, harness, rules, busy, checks, follower };
         driver.check_agents()?;
         Ok(driver)
     }
@@ -159,6 +163,8 @@ impl<'a> SquadDriver<'a> {
             }
             driven
         });
+        let behind = self.follower.and_then(Follower::finish);
+        behind.iter().for_each(|note| self.shared.site.note(note));
         ended?;
         Ok(self.harness.into_fold())
     }
@@ -685,6 +691,7 @@ impl<'a> SquadDriver<'a> {
 
     fn record(&mut self, records: impl FnOnce(&Heading) -> Vec<Record>) -> Result<(), DriveError> {
         let note = self.harness.record_refusing("", records)?;
+        self.follower.iter().for_each(Follower::poke);
         note.iter().for_each(|note| self.shared.site.note(note));
         Ok(())
     }
