@@ -1,5 +1,7 @@
 //! `autoloop store` and the views of squads, of journals that are sealed as the harness seals them.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
 use std::fs;
 use std::sync::Arc;
 
