@@ -139,6 +139,11 @@ impl RunDir {
         self.join(format!("{turn}.door"))
     }
 
+    /// What a client reads to keep its tools from changing files.
+    pub fn policy(&self) -> PathBuf {
+        self.join("read-only.toml")
+    }
+
     pub fn stdout(&self, turn: &str) -> PathBuf {
         self.join(format!("{turn}.out"))
     }
