@@ -1,5 +1,7 @@
 //! `autoloop store` and the views of squads, of journals that are sealed as the harness seals them.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+
 use std::fs;
 use std::sync::Arc;
 
@@ -280,8 +282,7 @@ fn reviews_are_shown_with_their_issues() {
     squad swift-otter: 1 of 5 reviews passed
       2   review      swift-otter-1  parser   pass         unverified
       4   review      swift-otter-2  printer  drift
-          - `src/print.rs:12` (dead-code) unused
-            import
+          - `src/print.rs:12` (dead-code) unused import
             Suggestion: remove it
           - no test
       6   review      swift-otter-2  printer  drift
@@ -301,8 +302,7 @@ fn reviews_are_shown_with_their_issues() {
 
     ## Turn 4: review (swift-otter-2, printer): drift
 
-    - `src/print.rs:12` (dead-code) unused
-      import
+    - `src/print.rs:12` (dead-code) unused import
       Suggestion: remove it
     - no test
 
@@ -355,7 +355,7 @@ fn reviews_are_shown_with_their_issues() {
               "file": "src/print.rs",
               "line": 12,
               "type": "dead-code",
-              "description": "unused\nimport",
+              "description": "unused import",
               "suggestion": "remove it"
             },
             {

@@ -1,8 +1,8 @@
 //! The squads of a state directory as tables, in a SQLite database.
 //!
-//! The database is an index: it holds what follows from the journal and nothing else, so it can be removed at any
-//! time. Whoever reads it folds the rest of the journal into it first. Only records count that are proven to be
-//! written by the harness of their run.
+//! The database is an index: it holds what follows from the journal and nothing else, so nothing is lost with it.
+//! Whoever reads it folds the rest of the journal into it first. Only records count that are proven to be written by
+//! the harness of their run.
 //!
 //! One step of the fold is one transaction, which also stores the position in the journal that it reached. Several
 //! processes may fold at once: each goes on from the position that it finds. A process that has not folded a run from

@@ -259,7 +259,7 @@ pub fn sample(squad: &mut SquadWriter) {
     squad.stuck(2, "2 revisions did not pass: the review was not delivered");
 }
 
-const UNUSED: &str = r#"[{"file": "src/print.rs", "line": 12, "type": "dead-code", "description": "unused\nimport", "suggestion": "remove it"}, {"description": "no test"}]"#;
+const UNUSED: &str = r#"[{"file": "src/print.rs", "line": 12, "type": "dead-code", "description": "unused import", "suggestion": "remove it"}, {"description": "no test"}]"#;
 
 /// A task of a turn, or of the user.
 pub fn task(turn: Option<u64>, id: &str) -> SquadTask {

@@ -14,8 +14,8 @@ use crate::terminal;
 
 /// Read the squads of a project with SQL.
 ///
-/// The tables are in the SQLite database `autoloop.db` of the state directory. They follow from the journal, so the
-/// database can be removed at any time.
+/// The tables are in the SQLite database `autoloop.db` of the state directory. They follow from the journal, so
+/// nothing is lost with them.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Args {
     Sql(SqlArgs),
