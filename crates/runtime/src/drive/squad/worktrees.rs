@@ -89,11 +89,6 @@ impl SquadWorktrees {
         Ok(SquadWorktrees { trees, run: run.to_string(), dir: state_dir.run(Kind::Squad, run) })
     }
 
-    /// The same with the git settings that were found first: an agent may have changed them since.
-    pub(super) fn with_settings_of(self, first: &SquadWorktrees) -> SquadWorktrees {
-        SquadWorktrees { trees: self.trees.with_settings_of(&first.trees), ..self }
-    }
-
     pub(super) fn repository(&self) -> &Repository {
         &self.trees.repository
     }
