@@ -102,7 +102,11 @@ fn agent(dir: &Path, args: &[&str]) -> String {
 
 #[test]
 fn the_same_state_is_the_same_commit_on_top_of_the_base() {
-    let squad = Squad::new();
+    let scene = Scene::new();
+    let mut old = Command::new("git");
+    old.env("GIT_COMMITTER_DATE", "@1000000000 +0000").current_dir(&scene.top);
+    assert!(old.args(["commit", "-q", "--amend", "--no-edit"]).status().unwrap().success());
+    let squad = Squad::of(scene);
     let dir = squad.dir("1");
     assert_eq!(
         squad.trees.place("1"),
@@ -115,6 +119,7 @@ fn the_same_state_is_the_same_commit_on_top_of_the_base() {
         squad.show(&first.commit, "%P %s, %an"),
         format!("{} t1: do it, A Person", squad.base)
     );
+    assert_eq!(squad.show(&first.commit, "%at %ct"), "1000000000 1000000000");
     // However it came about, and whatever is configured by now.
     squad.git(&["config", "user.name", "An Agent"]);
     agent(&dir, &["checkout", "-q", "-b", "elsewhere"]);
