@@ -9,6 +9,6 @@ mod offers;
 mod program;
 mod reporter;
 
-pub(crate) use conversation::{Ended, Turn, converse};
+pub(crate) use conversation::{Ended, ToolServer, Turn, converse};
 pub(crate) use program::Program;
 pub(crate) use reporter::Reporter;

@@ -28,6 +28,7 @@ pub(crate) mod settings;
 pub(crate) mod shim;
 pub(crate) mod slots;
 pub(crate) mod squad;
+pub(crate) mod store;
 pub(crate) mod tasks;
 pub(crate) mod watch;
 
@@ -58,6 +59,7 @@ pub(crate) fn run(args: Args, world: &World) -> Result<(), Failure> {
         Command::Review(args) => review::run(&args, world),
         Command::Slots(args) => slots::run(&args, world),
         Command::Squad(args) => squad::run(&args, world),
+        Command::Store(args) => store::run(&args, world),
         Command::Doctor(args) => doctor::run(&args, world),
         Command::Demo(args) => demo::run(&args, world),
         Command::Version => Ok(writeln!(io::stdout(), "autoloop {}", env!("CARGO_PKG_VERSION"))?),

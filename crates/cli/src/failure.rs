@@ -12,6 +12,7 @@ use autoloop_runtime::journal::{AppendError, ReadError};
 use autoloop_runtime::launch::LaunchError;
 use autoloop_runtime::queue::QueueError;
 use autoloop_runtime::runs::LookupError;
+use autoloop_runtime::store::StoreError;
 
 use crate::style::{Color, Tone};
 use crate::terminal;
@@ -164,6 +165,26 @@ impl From<ReadError> for Failure {
 impl From<QueueError> for Failure {
     fn from(error: QueueError) -> Self {
         failure::Failure::from(error).into()
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let failure = Failure::failed(error.to_string());
+        match error {
+            StoreError::Locked(_) => Failure { kind: Kind::Busy, ..failure }
+                .hint("`lsof` on the database shows who has it open; try again when it is free"),
+            StoreError::Damaged { .. } | StoreError::Failed { .. } => {
+                failure.hint("build it again from the journal with `autoloop store rebuild`")
+            }
+            StoreError::Newer { .. } => {
+                failure.hint("update autoloop, or remove the file: the next query builds it again")
+            }
+            StoreError::Query(_) => Failure { kind: Kind::Usage, ..failure }
+                .hint("give one statement that only reads; `autoloop store sql \"select name, sql from sqlite_schema\"` lists the tables"),
+            StoreError::Write { .. } => failure.hint(WRITABLE),
+            StoreError::Read(error) => error.into(),
+        }
     }
 }
 

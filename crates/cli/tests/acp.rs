@@ -113,6 +113,8 @@ while True:
         refuse(call, -32000, "Authentication required")
     elif method == "session/new":
         told.write("session in " + params["cwd"].replace(os.getcwd(), "here") + "\n")
+        for server in params["mcpServers"]:
+            told.write("server: " + json.dumps(server, sort_keys=True) + "\n")
         modes = [{"id": mode, "name": mode} for mode in ("read-only", "full-access")]
         result = {"sessionId": "s-1", "modes": {"currentModeId": "read-only", "availableModes": modes}}
         if scene != "work":
@@ -230,7 +232,7 @@ fn a_program_that_cannot_be_started_is_reported_before_the_run() {
         let sandbox = Sandbox::new(env!("CARGO_BIN_EXE_autoloop"));
         sandbox.write("autoloops.toml", settings);
         let output = sandbox.run(&["run", ".", "make", "it"]);
-        assert_eq!(output.code, Some(2), "{output}");
+        assert_eq!(output.code, Some(1), "{output}");
         assert!(output.stderr.contains(expected), "{output}");
     }
 }
@@ -251,6 +253,19 @@ fn the_model_is_chosen_where_the_program_offers_a_choice() {
     [the agent failed: python3 refused the model 'm-3': no such model (it offers m-1, m-2)]
     [the agent failed: python3 does not offer a choice of models over ACP; set 'm-3' in its own settings or arguments, and not as the model of the agent]
     ");
+}
+
+#[test]
+fn the_program_is_given_the_tools_of_its_agent() {
+    let sandbox = sandbox("forever", "");
+    let mut turn = sandbox.command();
+    turn.args(["__acp", "--mcp=/p/autoloop", "--", "python3", "agent.py", "forever"]);
+    turn.env("AUTOLOOP_BIN", "true").env("AUTOLOOP_DOOR", "/p/door").env("AUTOLOOP_TICKET", "t");
+    let output = sandbox.finish(turn);
+    assert_eq!(output.code, Some(0), "{output}");
+    let told = told(&sandbox);
+    let server = told.lines().find(|line| line.starts_with("server: ")).unwrap_or_default();
+    assert_snapshot!(server, @r#"server: {"args": ["mcp"], "command": "/p/autoloop", "env": [{"name": "AUTOLOOP_DOOR", "value": "/p/door"}, {"name": "AUTOLOOP_TICKET", "value": "t"}], "name": "autoloop"}"#);
 }
 
 #[test]

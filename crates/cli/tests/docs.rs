@@ -2,7 +2,7 @@
 //!
 //! Every ```` ```console ```` block of the README and of `docs/` is run against the real binary.
 //! The blocks of one page run from top to bottom in one temporary directory, which already has some
-//! small projects ([`PROJECTS`]). `[..]` stands for text that changes from run to run, and `? 3`
+//! small projects ([`PROJECTS`], and `built` with a squad). `[..]` stands for text that changes from run to run, and `? 3`
 //! for an exit code other than 0.
 //!
 //! `TRYCMD=overwrite cargo test -p autoloop --test docs` writes the current output into the pages;
@@ -15,9 +15,12 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
+use autoloop_runtime::world::{Secret, World};
 use autoloop_testkit::sandbox::write_program;
+use autoloop_testkit::squads::{SquadWriter, sample};
 use trycmd::TestCases;
 use trycmd::schema::Bin;
 
@@ -328,7 +331,17 @@ fn set_stage(place: &Path, page: &Path) -> PathBuf {
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(file, content).unwrap();
     }
+    let state_dir = staged.with_extension("in").join("built/.autoloop");
+    fs::create_dir_all(&state_dir).unwrap();
+    sample(&mut SquadWriter::new(&world(place), &state_dir.join("journal.jsonl"), "swift-otter"));
     staged
+}
+
+/// The world of the user of the pages, with their key.
+fn world(place: &Path) -> World {
+    let key = place.join("home/.local/state/autoloop/key");
+    fs::create_dir_all(key.parent().unwrap()).unwrap();
+    World { secret: Arc::new(Secret::in_file(Some(key))), ..World::real() }
 }
 
 /// The commands in the `console` blocks of a page.

@@ -38,6 +38,8 @@ fn without_arguments_it_prints_help() {
       mcp          Serve the tools of an agent over MCP on standard input and output
       review       Review by message; check findings packets and the gate; revert a metareview
       slots        Process a task queue: implement, review and fix each item
+      squad        Build a specification with parallel loops, each with its own reviewer
+      store        Read the squads of a project with SQL
       doctor       Check whether loops can run here
       demo         Run a loop with scripted agents in a temporary project
       version      Print the version

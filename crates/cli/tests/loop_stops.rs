@@ -391,7 +391,6 @@ fn an_unknown_key_on_the_command_line_is_an_error() {
         &["run", "--chain", "autofix", "mend it", "--set", "zzz=1"],
         &["slots", "--set", "slot.source=x"],
         &["config", "show", "--set", "journal.snyc=never"],
-        &["run", ".", "--set", "backend={}"],
     ] {
         let output = sandbox.run(args);
         assert_eq!(output.code, Some(2), "{args:?}: {output}");

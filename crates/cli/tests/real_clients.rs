@@ -18,6 +18,8 @@ mod loops;
 mod outages;
 #[path = "real_clients/slots.rs"]
 mod slots;
+#[path = "real_clients/tools.rs"]
+mod tools;
 
 use lab::{by_acp, by_name};
 
@@ -77,7 +79,53 @@ fn claude_reviews_what_codex_authors() {
     exchange::claude_reviews_what_codex_authors();
 }
 
+mod read_only {
+    use crate::slots::a_reviewer_without_a_sandbox_is_read_only;
+
+    #[test]
+    fn claude_reviews_without_tools_that_change_files() {
+        a_reviewer_without_a_sandbox_is_read_only("claude", ["Edit", "Write"]);
+    }
+
+    #[test]
+    fn gemini_reviews_without_tools_that_change_files() {
+        a_reviewer_without_a_sandbox_is_read_only("gemini", ["replace", "write_file"]);
+    }
+
+    #[test]
+    fn opencode_reviews_without_tools_that_change_files() {
+        a_reviewer_without_a_sandbox_is_read_only("opencode", ["edit", "write"]);
+    }
+
+    #[test]
+    fn pi_reviews_without_tools_that_change_files() {
+        a_reviewer_without_a_sandbox_is_read_only("pi", ["edit", "write"]);
+    }
+}
+
+mod mcp {
+    #[test]
+    fn claude_calls_the_tools_of_its_agent() {
+        crate::tools::a_client_calls_the_tools_of_its_agent("claude");
+    }
+
+    #[test]
+    fn codex_calls_the_tools_of_its_agent() {
+        crate::tools::a_client_calls_the_tools_of_its_agent("codex");
+    }
+
+    #[test]
+    fn opencode_calls_the_tools_of_its_agent() {
+        crate::tools::a_client_calls_the_tools_of_its_agent("opencode");
+    }
+}
+
 mod acp {
+    #[test]
+    fn gemini_calls_the_tools_of_its_agent() {
+        crate::tools::a_program_calls_the_tools_of_its_agent("gemini", "--acp");
+    }
+
     #[test]
     fn gemini_completes_a_preset() {
         crate::loops::a_preset_completes("gemini", crate::by_acp("gemini"));

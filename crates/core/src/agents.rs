@@ -34,7 +34,7 @@ use opencode::Opencode;
 use pi::Pi;
 
 pub use acp::{AcpEvent, AcpTokens};
-pub use adapter::{Adapter, BadArgument, Credentials, StateDir};
+pub use adapter::{Adapter, BadArgument, Credentials, Options, StateDir};
 pub use breaker::{Breaker, Opened, Permit, Waits};
 pub use error::{ClientError, ErrorClass};
 pub use response::{Answer, Dollars, Outcome, Session, Usage};

@@ -42,6 +42,8 @@ directories! {
         journal = StateDir::JOURNAL,
         memory = StateDir::MEMORY,
         tool = "autoloops",
+        /// The tables that follow from the journal.
+        store = "autoloop.db",
         /// The plan of a loop. A run that has one needs no objective.
         plan = "plan.md",
         /// Notes about started jobs that have not ended.
@@ -135,6 +137,11 @@ impl RunDir {
     /// The socket of the harness for the agent of a turn.
     pub fn door(&self, turn: &str) -> PathBuf {
         self.join(format!("{turn}.door"))
+    }
+
+    /// What a client reads to keep its tools from changing files.
+    pub fn policy(&self) -> PathBuf {
+        self.join("read-only.toml")
     }
 
     pub fn stdout(&self, turn: &str) -> PathBuf {

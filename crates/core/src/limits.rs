@@ -421,6 +421,11 @@ impl Ledger {
         self.slots.get(lane).copied().unwrap_or_default()
     }
 
+    /// What the current slot of a lane, or a loop of a squad, took.
+    pub fn taken_by(&self, lane: &str) -> Amounts {
+        self.slot(lane).0
+    }
+
     /// Whether the time of the run is up.
     pub fn is_late(&self, limits: &RunLimits, now: Timestamp) -> Option<Reached> {
         let limit = limits.run.runtime?;

@@ -117,6 +117,11 @@ impl Contract {
         }
     }
 
+    /// Whether the reviewer may change some of the files that it sees.
+    pub fn allows_edits(self) -> bool {
+        self == Contract::Metareview
+    }
+
     /// Reads the answer. A failed reviewer's output is not read, and a silent reviewer passes only where no
     /// answer is expected: at a metareview, it edits files and exits.
     pub fn read(self, evidence: Evidence) -> Answer {

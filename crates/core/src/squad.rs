@@ -27,7 +27,7 @@ use crate::wire_enum::Word;
 
 pub use crate::config::Effort;
 pub use effort::Depth;
-pub use plan_file::{GivenPlan, bad_task_id};
+pub use plan_file::GivenPlan;
 pub use review::Round;
 pub use step::{Lane, SquadRules, SquadRun, Step, next_steps, stopped, within_limits};
 
@@ -644,6 +644,11 @@ impl Loop {
             _ if self.feedback.is_some() => "failed",
             _ => "pending",
         }
+    }
+
+    /// How often its task was or is revised. A review that fails after the last revision begins no other.
+    pub fn revision_attempts(&self, squad: &Squad) -> u64 {
+        self.revisions.min(squad.effort().revisions())
     }
 
     pub fn phase(&self) -> SquadPhase {

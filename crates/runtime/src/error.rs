@@ -139,7 +139,6 @@ impl LaunchError {
             self,
             Self::Load(_)
                 | Self::BadArgument { .. }
-                | Self::NoAgent { .. }
                 | Self::NoLoop(_)
                 | Self::NoObjective(_)
                 | Self::PartOfRun { .. }
@@ -201,12 +200,14 @@ pub enum LookupError {
 }
 
 impl DriveError {
-    /// Whether the request or a settings file has to be corrected.
-    pub(crate) fn is_usage(&self) -> bool {
+    /// Whether a run cannot begin with these settings, or without a program that is missing.
+    pub(crate) fn cannot_begin(&self) -> bool {
         match self {
-            DriveError::Load(_) | DriveError::BadRunId(_) => true,
+            DriveError::Load(_)
+            | DriveError::BadRunId(_)
+            | DriveError::Launch(LaunchError::NoAgent { .. }) => true,
             DriveError::Launch(error) => error.is_usage(),
-            DriveError::Step { source, .. } => source.is_usage(),
+            DriveError::Step { source, .. } => source.cannot_begin(),
             _ => false,
         }
     }

@@ -12,6 +12,7 @@
 mod capture;
 mod checkpoint;
 mod command;
+mod conflict;
 mod detach;
 mod error;
 mod gitdir;
@@ -19,8 +20,9 @@ mod history;
 mod lockfile;
 mod merge_back;
 mod private;
+mod references;
 #[cfg(test)]
-mod scene;
+pub(crate) mod scene;
 mod worktree;
 mod worktrees;
 
@@ -29,10 +31,12 @@ use std::path::{Path, PathBuf};
 pub use capture::Captured;
 pub use command::LOCATING_VARIABLES;
 pub(crate) use command::without_variables;
+pub use conflict::{Resolution, Sides};
 pub use error::GitError;
 pub(crate) use gitdir::{common_dir, git_dir_at, linked_dot_git};
 pub use history::ChangeSummary;
-pub use merge_back::{Advanced, Change, MergeBack, Prepared};
+pub use merge_back::{Advanced, Change, MergeBack, Prepared, ProposedMerge};
+pub use references::Reference;
 pub use worktree::{CommittedWork, HeadState, WorkBranch, Worktree};
 
 use crate::world::World;
@@ -135,6 +139,26 @@ impl Repository {
         Worktree::at(self, dir, &git_dir)
     }
 
+    /// The files in the place of a worktree, only to be captured: even if an agent broke what links them with the
+    /// repository. A link in this place is not followed.
+    pub fn files_in_place(&self, dir: &Path) -> Result<Worktree, GitError> {
+        match dir.symlink_metadata() {
+            Ok(found) if found.is_dir() => {}
+            Ok(found) if found.is_symlink() => return Err(GitError::Link(dir.to_owned())),
+            _ => return Err(GitError::NotATree(dir.to_owned())),
+        }
+        let own = self.registration(dir).filter(|own| gitdir::is_sound(own, &self.common));
+        // Without an index that can be read, the names are those of the base.
+        let own = own.unwrap_or_else(|| self.common.join("worktrees"));
+        Ok(Worktree::of_files(self, dir, &own))
+    }
+
+    /// The commit that is checked out in a worktree, whatever its files claim.
+    pub fn head_in(&self, dir: &Path) -> Result<Option<String>, GitError> {
+        let own = self.registration(dir).filter(|own| gitdir::is_sound(own, &self.common));
+        own.map_or(Ok(None), |own| self.git.with("GIT_DIR", &own).commit("HEAD"))
+    }
+
     /// The subjects of the first 50 commits from one commit to another, the oldest first.
     pub fn subjects(&self, base: &str, tip: &str) -> Result<Vec<String>, GitError> {
         let words = ["log", "--reverse", "--no-merges", "--format=%s", "--max-count=50"];
@@ -157,12 +181,11 @@ impl Repository {
         Ok(private.git().keeping(limit / 2).run(words)?.out.text())
     }
 
-    /// Git in the checkout of the project, with its lock held and with the filters that were configured when the
-    /// repository was found.
+    /// Git in the checkout of the project, with its lock held and as it was configured when the repository was found.
     fn lock_project(&self) -> Result<Git, GitError> {
         let git = self.git.locked(&self.common.join("autoloop.lock"))?;
         let git = git.with("GIT_DIR", &self.git_dir).with("GIT_WORK_TREE", &self.top);
-        self.pinned.without_new_filters(&git)
+        self.pinned.as_configured(&git)
     }
 }
 
@@ -195,17 +218,20 @@ fn is_new_enough(version: &str) -> bool {
     }
 }
 
+/// The files that show that an operation was started in a worktree and not finished.
+const OPERATION_SIGNS: [(&str, &str); 6] = [
+    ("MERGE_HEAD", "a merge"),
+    ("rebase-merge", "a rebase"),
+    ("rebase-apply", "a rebase"),
+    ("CHERRY_PICK_HEAD", "a cherry-pick"),
+    ("REVERT_HEAD", "a revert"),
+    ("sequencer", "a cherry-pick"),
+];
+
 /// The operation that was started in a worktree and not finished. Its files must not be touched.
 fn operation_in_progress(git_dir: &Path) -> Option<&'static str> {
-    let signs = [
-        ("MERGE_HEAD", "a merge"),
-        ("rebase-merge", "a rebase"),
-        ("rebase-apply", "a rebase"),
-        ("CHERRY_PICK_HEAD", "a cherry-pick"),
-        ("REVERT_HEAD", "a revert"),
-        ("sequencer", "a cherry-pick"),
-    ];
-    signs.into_iter().find(|(name, _)| git_dir.join(name).exists()).map(|(_, what)| what)
+    let mut signs = OPERATION_SIGNS.into_iter();
+    signs.find(|(name, _)| git_dir.join(name).exists()).map(|(_, what)| what)
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ pub mod sandbox;
 pub mod shim;
 pub mod signals;
 pub mod site;
+pub mod store;
 mod turn;
 pub mod which;
 pub mod world;

@@ -300,6 +300,13 @@ pub fn squads(site: &Site<'_>) -> Result<Vec<Squad>, DriveError> {
     Ok(proven.filter(|squad| squad.start.is_some()).collect())
 }
 
+/// One squad, by its own records, with what its agents used; `None` where nothing is proven.
+pub fn squad(site: &Site<'_>, run: &str) -> Result<Option<Squad>, DriveError> {
+    let mut records = RunRecords::new(run, proof(site, Kind::Squad, run));
+    records.read(site.journal)?;
+    Ok(Some(records.fold).filter(|squad: &Squad| squad.start.is_some()))
+}
+
 fn latest_squad(site: &Site<'_>) -> Result<Latest, DriveError> {
     let found = squads(site)?;
     let open = found.iter().rev().filter(|squad| squad.status().can_resume());

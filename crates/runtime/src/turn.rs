@@ -48,6 +48,8 @@ pub(crate) struct Turn<'t> {
     pub(crate) place: Place<'t>,
     /// Its environment, without what belongs to the prompt.
     pub(crate) env: Env,
+    /// Whether the harness has tools for it, which its client calls through an MCP server.
+    pub(crate) has_tools: bool,
     /// A text that is searched in its output.
     pub(crate) look_for: Option<&'t str>,
 }
@@ -94,7 +96,9 @@ impl Turn<'_> {
         let prompt_path = dir.prompt(&name);
         let written = site.world.disk.replace(&prompt_path, prompt.as_bytes());
         written.map_err(|source| DriveError::Write { path: prompt_path.clone(), source })?;
-        let (job, delivery) = command::job(backend, site.program, place, prompt, &prompt_path);
+        let server = self.env.bin.as_deref().filter(|_| self.has_tools);
+        let (job, delivery) =
+            command::job(backend, site.program, place, server, prompt, &prompt_path);
         let env = Env {
             prompt: prompt_variable(prompt, backend.kind),
             prompt_path: Some(prompt_path),

@@ -34,6 +34,7 @@ pub mod seed;
 pub mod shorthand;
 pub mod slots;
 pub mod spawner;
+pub mod squads;
 pub mod terminal;
 pub mod world;
 

@@ -19,6 +19,8 @@ pub enum Reply {
     Text(String),
     /// Calls the client's shell tool.
     Shell(String),
+    /// Calls a tool of the MCP server `autoloop`.
+    Tool { name: String, arguments: Value },
     /// Answers with a status of HTTP and a message.
     Error { status: u16, message: String },
     /// Answers nothing, until the client gives up or the server is dropped.
@@ -34,6 +36,10 @@ impl Reply {
 
     pub fn shell(command: impl Into<String>) -> Reply {
         Reply::Shell(command.into())
+    }
+
+    pub fn tool(name: &str, arguments: Value) -> Reply {
+        Reply::Tool { name: name.to_owned(), arguments }
     }
 
     pub fn error(status: u16, message: &str) -> Reply {
@@ -98,6 +104,15 @@ impl Request {
 
     fn has_tools(&self) -> bool {
         self.body["tools"].as_array().is_some_and(|tools| !tools.is_empty())
+    }
+
+    /// A tool of the MCP server `autoloop`, by the name under which the client offers it.
+    fn served_tool(&self, name: &str) -> String {
+        let tools = self.body["tools"].to_string();
+        let names =
+            ["mcp__autoloop__", "mcp_autoloop_", "autoloop_"].map(|start| format!("{start}{name}"));
+        let is_offered = |name: &&String| tools.contains(&format!("\"{name}\""));
+        names.iter().find(is_offered).unwrap_or(&names[0]).clone()
     }
 
     /// The shell tool of the client, with the name of its argument.
@@ -414,34 +429,59 @@ fn whole(request: &Request, reply: &Reply, number: u64) -> Value {
     }
 }
 
-/// The text or the shell command of a reply.
-fn content(reply: &Reply) -> Result<&str, &str> {
+/// What a reply consists of.
+enum Content<'r> {
+    Text(&'r str),
+    Call(Call),
+}
+
+struct Call {
+    tool: String,
+    /// The group of tools that it is in, which only one dialect has.
+    namespace: Option<&'static str>,
+    arguments: Value,
+}
+
+fn content<'r>(request: &Request, reply: &'r Reply) -> Content<'r> {
     match reply {
-        Reply::Shell(command) => Err(command),
-        Reply::Text(text) => Ok(text),
-        Reply::Error { .. } | Reply::Hang | Reply::Cut => Ok(""),
+        Reply::Shell(command) => {
+            let (tool, argument) = request.shell_tool();
+            let mut arguments = json!({ argument: command });
+            if matches!(request.dialect, Dialect::Messages | Dialect::Chat) {
+                arguments["description"] = json!("run a command");
+            }
+            Content::Call(Call { tool: tool.to_owned(), namespace: None, arguments })
+        }
+        Reply::Tool { name, arguments } => {
+            let arguments = arguments.clone();
+            let (tool, namespace) = match request.dialect {
+                Dialect::Responses => (name.clone(), Some("mcp__autoloop")),
+                _ => (request.served_tool(name), None),
+            };
+            Content::Call(Call { tool, namespace, arguments })
+        }
+        Reply::Text(text) => Content::Text(text),
+        Reply::Error { .. } | Reply::Hang | Reply::Cut => Content::Text(""),
     }
 }
 
 fn message_block(request: &Request, reply: &Reply, number: u64) -> (Value, &'static str) {
-    match content(reply) {
-        Ok(text) => (json!({ "type": "text", "text": text }), "end_turn"),
-        Err(command) => {
-            let (tool, argument) = request.shell_tool();
+    match content(request, reply) {
+        Content::Text(text) => (json!({ "type": "text", "text": text }), "end_turn"),
+        Content::Call(Call { tool, arguments, .. }) => {
             let id = format!("toolu_{number}");
-            let input = json!({ argument: command, "description": "run a command" });
-            (json!({ "type": "tool_use", "id": id, "name": tool, "input": input }), "tool_use")
+            (json!({ "type": "tool_use", "id": id, "name": tool, "input": arguments }), "tool_use")
         }
     }
 }
 
 fn messages_events(request: &Request, reply: &Reply, number: u64) -> Vec<Value> {
     let (block, stop) = message_block(request, reply, number);
-    let (empty, delta) = match content(reply) {
-        Ok(text) => {
+    let (empty, delta) = match content(request, reply) {
+        Content::Text(text) => {
             (json!({ "type": "text", "text": "" }), json!({ "type": "text_delta", "text": text }))
         }
-        Err(_) => {
+        Content::Call(_) => {
             let mut empty = block.clone();
             empty["input"] = json!({});
             let input = block["input"].to_string();
@@ -463,17 +503,20 @@ fn messages_events(request: &Request, reply: &Reply, number: u64) -> Vec<Value> 
 }
 
 fn response_item(request: &Request, reply: &Reply, number: u64) -> Value {
-    match content(reply) {
-        Ok(text) => json!({
+    match content(request, reply) {
+        Content::Text(text) => json!({
             "type": "message", "id": format!("msg_{number}"), "role": "assistant", "status": "completed",
             "content": [{ "type": "output_text", "text": text, "annotations": [] }],
         }),
-        Err(command) => {
-            let (tool, argument) = request.shell_tool();
-            json!({
+        Content::Call(Call { tool, namespace, arguments }) => {
+            let mut item = json!({
                 "type": "function_call", "id": format!("fc_{number}"), "call_id": format!("call_{number}"),
-                "name": tool, "arguments": json!({ argument: command }).to_string(), "status": "completed",
-            })
+                "name": tool, "arguments": arguments.to_string(), "status": "completed",
+            });
+            if let Some(namespace) = namespace {
+                item["namespace"] = json!(namespace);
+            }
+            item
         }
     }
 }
@@ -507,8 +550,8 @@ fn responses_events(request: &Request, reply: &Reply, number: u64) -> Vec<Value>
         }
         event
     };
-    match content(reply) {
-        Ok(text) => {
+    match content(request, reply) {
+        Content::Text(text) => {
             empty["content"] = json!([]);
             let part = json!({ "type": "output_text", "text": "", "annotations": [] });
             let full = json!({ "type": "output_text", "text": text, "annotations": [] });
@@ -518,7 +561,7 @@ fn responses_events(request: &Request, reply: &Reply, number: u64) -> Vec<Value>
             events.push(at("response.output_text.done", json!({ "text": text })));
             events.push(at("response.content_part.done", json!({ "part": full })));
         }
-        Err(_) => {
+        Content::Call(_) => {
             let arguments = item["arguments"].clone();
             empty["arguments"] = json!("");
             events.push(at("response.output_item.added", json!({ "item": empty })));
@@ -538,11 +581,9 @@ fn responses_events(request: &Request, reply: &Reply, number: u64) -> Vec<Value>
 }
 
 fn chat_delta(request: &Request, reply: &Reply, number: u64) -> (Value, &'static str) {
-    match content(reply) {
-        Ok(text) => (json!({ "role": "assistant", "content": text }), "stop"),
-        Err(command) => {
-            let (tool, argument) = request.shell_tool();
-            let arguments = json!({ argument: command, "description": "run a command" });
+    match content(request, reply) {
+        Content::Text(text) => (json!({ "role": "assistant", "content": text }), "stop"),
+        Content::Call(Call { tool, arguments, .. }) => {
             let call = json!({
                 "index": 0, "id": format!("call_{number}"), "type": "function",
                 "function": { "name": tool, "arguments": arguments.to_string() },
@@ -573,11 +614,10 @@ fn chat_events(request: &Request, reply: &Reply, number: u64) -> Vec<Value> {
 }
 
 fn gemini(request: &Request, reply: &Reply) -> Value {
-    let part = match content(reply) {
-        Ok(text) => json!({ "text": text }),
-        Err(command) => {
-            let (tool, argument) = request.shell_tool();
-            json!({ "functionCall": { "name": tool, "args": { argument: command } } })
+    let part = match content(request, reply) {
+        Content::Text(text) => json!({ "text": text }),
+        Content::Call(Call { tool, arguments, .. }) => {
+            json!({ "functionCall": { "name": tool, "args": arguments } })
         }
     };
     json!({

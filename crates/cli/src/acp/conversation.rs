@@ -8,10 +8,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::ConnectionTo;
 use agent_client_protocol::v1::schema::{
-    CancelNotification, ContentBlock, Implementation, InitializeRequest, NewSessionRequest,
-    PermissionOption, PermissionOptionKind, PromptRequest, RequestPermissionOutcome,
-    RequestPermissionRequest, RequestPermissionResponse, SelectedPermissionOutcome,
-    SessionNotification, TextContent,
+    CancelNotification, ContentBlock, EnvVariable, Implementation, InitializeRequest, McpServer,
+    McpServerStdio, NewSessionRequest, PermissionOption, PermissionOptionKind, PromptRequest,
+    RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse,
+    SelectedPermissionOutcome, SessionNotification, TextContent,
 };
 use agent_client_protocol::{
     Agent, Client, ConnectTo, Error, UntypedMessage, is_connection_terminated,
@@ -33,6 +33,13 @@ pub(crate) struct Turn {
     pub(crate) prompt: String,
     pub(crate) dir: PathBuf,
     pub(crate) model: Option<String>,
+    pub(crate) tools: Option<ToolServer>,
+}
+
+/// An MCP server that the program starts.
+pub(crate) struct ToolServer {
+    pub(crate) program: PathBuf,
+    pub(crate) env: Vec<(&'static str, String)>,
 }
 
 /// How a turn ended.
@@ -44,6 +51,14 @@ pub(crate) enum Ended {
     /// The program closed its output before it answered this request.
     Gone(&'static str),
     Failed(AcpEvent),
+}
+
+impl ToolServer {
+    fn described(&self) -> McpServer {
+        let env = self.env.iter().map(|(name, value)| EnvVariable::new(*name, value.clone()));
+        let server = McpServerStdio::new("autoloop", self.program.clone());
+        McpServer::Stdio(server.args(vec!["mcp".to_owned()]).env(env.collect()))
+    }
 }
 
 /// Runs one turn.
@@ -125,7 +140,9 @@ async fn open<W: Write>(
     let us = Implementation::new("autoloop", env!("CARGO_PKG_VERSION"));
     let hello = InitializeRequest::new(ProtocolVersion::V1).client_info(us);
     let hello = ask(agent, "initialize", hello).await?;
-    let session = ask(agent, "session/new", NewSessionRequest::new(turn.dir.clone())).await?;
+    let servers = turn.tools.iter().map(ToolServer::described).collect();
+    let session = NewSessionRequest::new(turn.dir.clone()).mcp_servers(servers);
+    let session = ask(agent, "session/new", session).await?;
     let Some(offers) = Offers::new(session) else {
         let message = format!("{} answered session/new without a session", turn.program);
         return Err(Ended::Failed(AcpEvent::failure(None, message)));

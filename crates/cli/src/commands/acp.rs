@@ -4,18 +4,20 @@
 
 use std::ffi::OsString;
 use std::io::{self, Read};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use autoloop_core::agents::AcpEvent;
+use autoloop_core::env::{DOOR, TICKET};
 use autoloop_runtime::world::World;
 use futures::channel::mpsc::{self, UnboundedReceiver};
 use futures::executor::block_on;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::acp::{Ended, Program, Reporter, Turn, converse};
+use crate::acp::{Ended, Program, Reporter, ToolServer, Turn, converse};
 use crate::failure::Failure;
 
 /// How long a program may take to end its turn after it was asked to cancel it.
@@ -27,6 +29,9 @@ pub(crate) struct Args {
     /// The model to use.
     #[arg(long)]
     model: Option<String>,
+    /// The program whose `mcp` command serves the tools of the agent.
+    #[arg(long, value_name = "PROGRAM")]
+    mcp: Option<PathBuf>,
     /// The program and its arguments.
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
@@ -44,6 +49,7 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
                 prompt: String::from_utf8_lossy(&prompt).into_owned(),
                 dir: std::env::current_dir()?,
                 model: args.model.clone(),
+                tools: args.mcp.clone().map(tools),
             };
             let shared = Mutex::new(reporter);
             let ended = block_on(converse(turn, pipes, &shared, stops));
@@ -71,6 +77,12 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         std::process::exit(1);
     }
     Ok(())
+}
+
+/// The server of tools, with what it needs to reach the harness.
+fn tools(program: PathBuf) -> ToolServer {
+    let variable = |name| Some((name, std::env::var(name).ok()?));
+    ToolServer { program, env: [DOOR, TICKET].into_iter().filter_map(variable).collect() }
 }
 
 /// A message for every request to stop, and another after the time to cancel.

@@ -7,18 +7,18 @@ use std::path::Path;
 use autoloop_core::agents::{Adapter, Outcome};
 use autoloop_core::config::{Layer, Settings};
 use autoloop_core::format::json_text;
-use autoloop_core::plan::Plan;
+use autoloop_core::plan::{BackendPlan, Plan};
 use autoloop_core::table;
 use autoloop_core::topology::Topology;
 use autoloop_runtime::clients::{Machine, too_old, why_failed};
 use autoloop_runtime::process::Interrupts;
 use autoloop_runtime::which::Found;
-use autoloop_runtime::world::World;
+use autoloop_runtime::world::{Finished, World};
 use clap::Subcommand;
 use serde::Serialize;
 
 use super::session::model_setting;
-use crate::failure::{Failure, Kind};
+use crate::failure::Failure;
 use crate::terminal;
 
 /// List the known clients with their versions and problems.
@@ -58,7 +58,11 @@ struct CheckArgs {
 pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
     let machine = Machine { variables: std::env::vars_os().collect(), dir: Path::new("."), world };
     match &args.what {
-        Some(What::Check(check)) => prove(check, &machine),
+        Some(What::Check(check)) => {
+            let proof = prove(check, &machine)?;
+            let text = if check.json { json_text(&proof) } else { proof.report() };
+            Ok(terminal::print(&text)?)
+        }
         None => list(&machine, args.json),
     }
 }
@@ -129,7 +133,29 @@ struct Proof {
     cost_usd: Option<f64>,
 }
 
-fn prove(args: &CheckArgs, machine: &Machine<'_>) -> Result<(), Failure> {
+/// Asks the agent for one word. What it answers proves that it works, or why it does not.
+fn prove(args: &CheckArgs, machine: &Machine<'_>) -> Result<Proof, Failure> {
+    let backend = backend(args)?;
+    if !matches!(machine.find(&backend.command), Found::At(_)) {
+        return Err(Failure::failed(format!("'{}' is not on PATH", backend.command))
+            .hint("list the installed clients with `autoloop agents`"));
+    }
+    let finished = machine.prove(&backend, &Interrupts::default());
+    let Some(why) = why_failed(&finished, &backend) else {
+        return Ok(Proof::of(&args.agent, backend, finished));
+    };
+    let class = finished.answer.as_ref().and_then(|answer| match &answer.outcome {
+        Outcome::Failed(error) => error.class.advice(),
+        _ => None,
+    });
+    let known = backend.kind.adapter().and_then(|client| {
+        Some(machine.obstacles(client, &backend.args).into_iter().next()?.advice)
+    });
+    Err(Failure::failed(format!("{} does not work: {why}", args.agent))
+        .maybe_hint(known.or(class.map(str::to_owned))))
+}
+
+fn backend(args: &CheckArgs) -> Result<BackendPlan, Failure> {
     let model = model_setting(args.model.as_deref());
     let layers = [Some(Layer::backend(&args.agent)), model.as_deref().map(Layer::set)];
     let reading = Settings::resolve(&layers.into_iter().flatten().collect::<Vec<_>>());
@@ -139,46 +165,30 @@ fn prove(args: &CheckArgs, machine: &Machine<'_>) -> Result<(), Failure> {
     let plan = Plan::resolve(&reading.settings, &Topology::default());
     let Ok(Plan { backend, .. }) = plan else { return Err(Failure::usage("invalid agent")) };
     backend.arguments().map_err(|bad| Failure::usage(bad.to_string()))?;
-    if !matches!(machine.find(&backend.command), Found::At(_)) {
-        return Err(Failure::usage(format!("'{}' is not on PATH", backend.command))
-            .hint("list the installed clients with `autoloop agents`"));
-    }
-    let finished = machine.prove(&backend, &Interrupts::default());
-    if let Some(why) = why_failed(&finished, &backend) {
-        let failure = Failure::new(Kind::Failed, format!("{} does not work: {why}", args.agent));
-        let class = finished.answer.as_ref().and_then(|answer| match &answer.outcome {
-            Outcome::Failed(error) => error.class.advice(),
-            _ => None,
-        });
-        let known = backend.kind.adapter().and_then(|client| {
-            Some(machine.obstacles(client, &backend.args).into_iter().next()?.advice)
-        });
-        return Err(match known.or(class.map(str::to_owned)) {
-            Some(advice) => failure.hint(advice),
-            None => failure,
-        });
-    }
-    let answer = finished.answer.unwrap_or_default();
-    let proof = Proof {
-        agent: args.agent.clone(),
-        seconds: finished.elapsed.as_secs(),
-        model: answer.session.model.or(backend.model),
-        session: answer.session.id,
-        total_tokens: answer.usage.map(|usage| usage.total),
-        cost_usd: answer.usage.and_then(|usage| usage.cost).map(|cost| cost.amount()),
-    };
-    let text = match args.json {
-        true => json_text(&proof),
-        false => {
-            let parts = [
-                Some(format!("answered in {} s", proof.seconds)),
-                proof.model.map(|model| format!("model {model}")),
-                proof.total_tokens.map(|tokens| format!("{tokens} tokens")),
-                proof.cost_usd.map(|cost| format!("${cost:.4}")),
-            ];
-            let parts: Vec<String> = parts.into_iter().flatten().collect();
-            format!("{} works: {}\n", proof.agent, parts.join(", "))
+    Ok(backend)
+}
+
+impl Proof {
+    fn of(agent: &str, backend: BackendPlan, finished: Finished) -> Proof {
+        let answer = finished.answer.unwrap_or_default();
+        Proof {
+            agent: agent.to_owned(),
+            seconds: finished.elapsed.as_secs(),
+            model: answer.session.model.or(backend.model),
+            session: answer.session.id,
+            total_tokens: answer.usage.map(|usage| usage.total),
+            cost_usd: answer.usage.and_then(|usage| usage.cost).map(|cost| cost.amount()),
         }
-    };
-    Ok(terminal::print(&text)?)
+    }
+
+    fn report(&self) -> String {
+        let parts = [
+            Some(format!("answered in {} s", self.seconds)),
+            self.model.as_ref().map(|model| format!("model {model}")),
+            self.total_tokens.map(|tokens| format!("{tokens} tokens")),
+            self.cost_usd.map(|cost| format!("${cost:.4}")),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        format!("{} works: {}\n", self.agent, parts.join(", "))
+    }
 }

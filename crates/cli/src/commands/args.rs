@@ -11,8 +11,8 @@ use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcomma
 
 use super::{
     acp, agents, chain, completions, config, demo, doctor, emit, init, inspect, journal, loops,
-    mail, man, mcp, memory, presets, replay, review, run, script, settings, slots, squad, tasks,
-    watch,
+    mail, man, mcp, memory, presets, replay, review, run, script, settings, slots, squad, store,
+    tasks, watch,
 };
 use crate::failure::Failure;
 
@@ -52,6 +52,8 @@ pub(crate) enum Command {
     Review(review::Args),
     Slots(slots::Args),
     Squad(squad::Args),
+    #[command(subcommand)]
+    Store(store::Args),
     Doctor(doctor::Args),
     Demo(demo::Args),
     /// Print the version.

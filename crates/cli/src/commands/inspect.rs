@@ -11,13 +11,16 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use autoloop_core::chain::{Chain, Tree};
+use autoloop_core::coordinator::Status;
 use autoloop_core::format::Format;
+use autoloop_core::squad::Squad;
 use autoloop_core::views::coordination::{Coordination, Coordinations};
 use autoloop_core::views::iteration_text::IterationText;
 use autoloop_core::views::metrics::{self, Metrics};
+use autoloop_core::views::squad::{render_loops, render_reviews};
 use autoloop_core::views::usage::Usages;
 use autoloop_runtime::journal::{Journal, Position};
-use autoloop_runtime::runs::{self, chains, slot_runs};
+use autoloop_runtime::runs::{self, chains, slot_runs, squad, squads};
 use autoloop_runtime::site::Site;
 use autoloop_runtime::world::World;
 use clap::Subcommand;
@@ -90,6 +93,24 @@ pub(crate) enum Args {
     },
     /// Show a run of slots: items, reviews, fixes and status of each slot.
     Slots {
+        #[command(flatten)]
+        source: Source,
+        /// Output format
+        #[arg(long, default_value = "terminal", value_parser = format())]
+        format: Format,
+    },
+    /// Show a squad: its groups, and the state, reviews and cost of each loop.
+    ///
+    /// For a loop that is stuck or failed, prints the command that resolves it.
+    Squad {
+        #[command(flatten)]
+        source: Source,
+        /// Output format
+        #[arg(long, default_value = "terminal", value_parser = format())]
+        format: Format,
+    },
+    /// Show the reviews of a squad: their subjects, verdicts and issues.
+    Reviews {
         #[command(flatten)]
         source: Source,
         /// Output format
@@ -170,6 +191,12 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         Args::Slots { source, format } => {
             let project = Project::of(source.project_dir.as_deref(), world)?;
             print_slots(&project, source.run.as_deref(), *format, world)
+        }
+        Args::Squad { source, format } => {
+            print_squad(source, world, |squad, status| render_loops(squad, status, *format))
+        }
+        Args::Reviews { source, format } => {
+            print_squad(source, world, |squad, _| render_reviews(squad, *format))
         }
         Args::Memory { source: Source { project_dir, run }, format } => {
             let tiers = memory::Tiers::to_read(project_dir.as_deref(), run.as_deref(), world)?;
@@ -268,6 +295,27 @@ fn print_slots(
         run.render(status, &usages, format)
     });
     print_found(text, id, "run of slots", "start one with `autoloop slots`", &**journal)
+}
+
+fn print_squad(
+    source: &Source,
+    world: &World,
+    render: impl FnOnce(&Squad, Status) -> String,
+) -> Result<(), Failure> {
+    let Project { located, journal, list } = &Project::of(source.project_dir.as_deref(), world)?;
+    let site = Site::new(world, &**journal, &located.files.state_dir);
+    let id = match &source.run {
+        Some(name) => Some(list.find(name)?.id().to_owned()),
+        None => squads(&site)?.pop().map(|squad| squad.id),
+    };
+    let found = id.as_deref().map(|id| squad(&site, id)).transpose()?.flatten();
+    let text = found.map(|squad| {
+        // As for slots.
+        let holder = list.runs.get(&squad.id).map(|listed| list.holder(listed));
+        let status = holder.map_or(squad.status(), |holder| squad.status().with_holder(holder));
+        render(&squad, status)
+    });
+    print_found(text, id.as_deref(), "squad", "start one with `autoloop squad`", &**journal)
 }
 
 /// Prints a view of the run with this id, or fails where there is none.

@@ -52,6 +52,24 @@ pub(crate) fn slots_review_fix_and_merge(client: &'static str) {
     assert_eq!(sandbox.survivors(), "");
 }
 
+/// Of all tools of the client, a reviewer has only its shell to change files with.
+pub(crate) fn a_reviewer_without_a_sandbox_is_read_only(client: &'static str, tools: [&str; 2]) {
+    let Some(lab) = Lab::new(client, User::Ours, model) else { return };
+    add(&lab, &["one"]);
+    let flags = ["--review-max-fix-attempts", "0", "--set", "review.sandbox=off", "-p", client];
+    let output = lab.run(&[&["slots", "--review"][..], &flags].concat());
+    assert_eq!(lab.sandbox.fields("slot.review", "verdict"), ["drift"], "{output}");
+    let offers = |phase: &str| {
+        let said = format!("AUTOLOOP_SLOT_PHASE={phase}");
+        let requests = lab.model.requests();
+        let request = requests.iter().find(|request| request.text().contains(&said)).unwrap();
+        let offered = request.body["tools"].to_string();
+        tools.map(|tool| offered.contains(&format!("\"{tool}\"")))
+    };
+    assert_eq!(offers("implement"), [true, true]);
+    assert_eq!(offers("review"), [false, false]);
+}
+
 /// The other tests run as the user who runs them, who may be root.
 pub(crate) fn any_user_can_run_it(client: &'static str) {
     let Some(lab) = Lab::new(client, User::Nobody, model) else { return };

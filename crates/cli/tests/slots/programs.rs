@@ -27,19 +27,19 @@ fn tasks(sandbox: &Sandbox) -> String {
 fn a_run_does_not_begin_without_its_agents() {
     let sandbox = project(GOOD, 3, "");
     assert_snapshot!(says(&sandbox, "--provider no-such-agent"), @r"
-    exit 2
+    exit 1
     --- stderr
     autoloop: cannot start 'no-such-agent': not found in PATH; backend.command (flag: --backend) names it
       hint: install it, put its directory on PATH, make it executable, or name another agent
     ");
     assert_snapshot!(says(&sandbox, "--provider ./agent.sh"), @r"
-    exit 2
+    exit 1
     --- stderr
     autoloop: cannot start '[DIR]/agent.sh': it is not an executable file, or permission is denied; backend.command (flag: --backend) names it
       hint: install it, put its directory on PATH, make it executable, or name another agent
     ");
     assert_snapshot!(says(&sandbox, "--set backend.kind=script --set backend.command=no-such.toml"), @r"
-    exit 2
+    exit 1
     --- stderr
     autoloop: there is no file [DIR]/no-such.toml; backend.command (flag: --set) names it
       hint: install it, put its directory on PATH, make it executable, or name another agent
@@ -53,7 +53,7 @@ fn a_run_does_not_begin_without_its_agents() {
 fn a_run_does_not_begin_without_its_reviewer() {
     let sandbox = repository(GOOD, 2, "slots.reviewer.command = 'no-such-reviewer'");
     assert_snapshot!(says(&sandbox, "--review --parallel-agents 2"), @r"
-    exit 2
+    exit 1
     --- stderr
     autoloop: cannot start 'no-such-reviewer': not found in PATH; slots.reviewer.command (project: [DIR]/autoloops.toml, line 5) names it
       hint: install it, put its directory on PATH, make it executable, or name another agent
@@ -94,12 +94,12 @@ fn reviewer_goes_away(flags: &str) -> String {
     assert_eq!(sandbox.fields("slot.implement", "exit_code"), ["0"]);
     assert_eq!(outcomes(&sandbox), [""; 0]);
     // The program is checked before any agent starts, also in a resumed run.
-    assert_eq!(sandbox.run(&["slots", "--resume"]).code, Some(2));
+    assert_eq!(sandbox.run(&["slots", "--resume"]).code, Some(1));
     assert_eq!(sandbox.fields("slot.run.resume", "run"), [""; 0]);
 
     bring();
     // The agent of the second item removes it again.
-    assert_eq!(sandbox.run(&["slots", "--resume"]).code, Some(2));
+    assert_eq!(sandbox.run(&["slots", "--resume"]).code, Some(1));
     assert_eq!(outcomes(&sandbox), ["t-1 passed: good"]);
     bring();
     assert_eq!(sandbox.run(&["slots", "--resume"]).code, Some(0));
@@ -111,7 +111,7 @@ fn reviewer_goes_away(flags: &str) -> String {
 #[test]
 fn work_outlives_a_reviewer_that_goes_away() {
     assert_snapshot!(reviewer_goes_away("--review"), @r"
-    exit 2
+    exit 1
     --- stderr
     slots [RUN] begin: 1 slot, with review
     iteration 1
@@ -132,7 +132,7 @@ fn an_item_is_given_back_if_its_agent_cannot_start() {
     write_program(sandbox.path("agent"), "#!/not/there\n");
     let flags = "--parallel-agents 3 --set backend.args= --provider ./agent";
     let said = says(&sandbox, flags);
-    assert!(said.starts_with("exit 2\n"), "{said}");
+    assert!(said.starts_with("exit 1\n"), "{said}");
     assert_eq!(said.matches("cannot start").count(), 1, "{said}");
     assert!(said.contains("then resume it with"), "{said}");
     assert_eq!(tasks(&sandbox), "ready -, ready -, ready -, ready -");
@@ -151,7 +151,7 @@ fn an_agent_that_goes_away_ends_the_run_before_another_item_is_taken() {
     let sandbox = project(GOOD, 3, "");
     write_program(sandbox.path("agent"), "#!/bin/sh\nrm \"$0\"\necho done\n");
     let said = says(&sandbox, "--provider ./agent");
-    assert!(said.starts_with("exit 2\n"), "{said}");
+    assert!(said.starts_with("exit 1\n"), "{said}");
     assert_eq!(outcomes(&sandbox), ["t-1 passed: not reviewed: reviews are off"]);
     assert_eq!(sandbox.fields("slot.start", "item_id"), ["t-1"]);
     assert_eq!(tasks(&sandbox), "ready -, ready -");

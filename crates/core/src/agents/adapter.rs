@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use serde_json::{Map, Value};
+
 use super::Stream;
 use super::{claude, codex, gemini, opencode, pi};
 
@@ -35,6 +37,10 @@ pub struct Adapter {
     pub providers: &'static [(&'static str, &'static str)],
     /// Added to its environment.
     pub env: &'static [(&'static str, &'static str)],
+    /// How it is given an MCP server; `None` if only a person can do that, in its settings.
+    pub(super) mcp: Option<McpOption>,
+    /// How a reviewer is kept from changing files where no sandbox does that.
+    pub(super) read_only: Option<ReadOnly>,
     /// Its own sandbox, if it has one that works unattended.
     pub(super) sandbox: Option<OwnSandbox>,
     /// What it writes for itself outside of the project.
@@ -50,6 +56,42 @@ pub(super) struct Flag {
     pub(super) add: &'static [&'static str],
     /// Flags that make it superfluous, besides its own first word.
     pub(super) unless: &'static [&'static str],
+}
+
+/// The arguments and variables that give a client the MCP server of the harness. Where [`SERVER`] occurs, they have its
+/// path as a string of JSON. Arguments are visible to every user of the machine and variables are not, so the server
+/// finds its ticket in the environment, which it gets from the client.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct McpOption {
+    pub(super) args: &'static [&'static str],
+    pub(super) env: &'static [(&'static str, &'static str)],
+    /// A variable that contains settings as JSON, and what is added to them.
+    pub(super) settings: Option<(&'static str, &'static str)>,
+}
+
+/// Stands for the path of the program that serves the tools of an agent.
+const SERVER: &str = "SERVER";
+
+/// What keeps the tools of a client from changing files. Its shell still can, and stays: reviewers run tests with it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ReadOnly {
+    Flag(Flag),
+    Variable(&'static str, &'static str),
+    /// Arguments in which [`POLICY`] stands for the path of a file with this content.
+    Policy {
+        args: &'static [&'static str],
+        content: &'static str,
+    },
+}
+
+/// Stands for the path of a file that forbids tools.
+const POLICY: &str = "POLICY";
+
+/// Arguments and variables that are added to those of a client.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    pub args: Vec<String>,
+    pub env: Vec<(&'static str, String)>,
 }
 
 /// The sandbox of a client. It does not work inside of that of the harness.
@@ -206,6 +248,51 @@ impl Adapter {
         arguments
     }
 
+    /// The content of the file that [`Adapter::read_only`] is given, if the client needs one.
+    pub fn policy(&self) -> Option<&'static str> {
+        match self.read_only {
+            Some(ReadOnly::Policy { content, .. }) => Some(content),
+            _ => None,
+        }
+    }
+
+    /// Keeps the tools of a reviewer from changing files, as far as its client can.
+    pub fn read_only(&self, given: &[String], policy: &str) -> Options {
+        let mut options = Options::default();
+        match &self.read_only {
+            Some(ReadOnly::Flag(flag)) if !flag.is_in(given) => {
+                options.args.extend(flag.add.iter().map(|word| (*word).to_owned()));
+            }
+            Some(ReadOnly::Variable(name, value)) => options.env.push((name, (*value).to_owned())),
+            Some(ReadOnly::Policy { args, .. }) => {
+                options.args.extend(args.iter().map(|word| word.replace(POLICY, policy)));
+            }
+            Some(ReadOnly::Flag(_)) | None => {}
+        }
+        options
+    }
+
+    /// Gives the client the MCP server `program mcp`; `None` if that is not possible. Settings that a variable has are
+    /// kept.
+    pub fn tools(
+        &self,
+        program: &str,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Option<Options> {
+        let McpOption { args, env, settings } = self.mcp.as_ref()?;
+        let program = Value::from(program).to_string();
+        let filled = |text: &&str| text.replace(SERVER, &program);
+        let settings = settings.map(|(name, added)| {
+            let given = variable(name).filter(|given| !given.is_empty());
+            (name, with_settings(given, &filled(&added)))
+        });
+        let env = env.iter().map(|(name, value)| (*name, (*value).to_owned()));
+        Some(Options {
+            args: args.iter().map(filled).collect(),
+            env: env.chain(settings).collect(),
+        })
+    }
+
     /// The last argument if the prompt is on standard input.
     pub fn stdin_argument(&self) -> Option<&'static str> {
         self.stdin
@@ -250,6 +337,28 @@ fn value_of<'g>(flag: &str, given: &'g [String]) -> Option<&'g str> {
         "" => Some(given.get(at + 1).map_or("", String::as_str)),
         rest => rest.strip_prefix('='),
     })
+}
+
+/// Settings as JSON with others added to them. Where the given ones are no JSON, they stay as they are: without them
+/// the client may not reach its provider, without the others its agent calls its tools by a command.
+fn with_settings(given: Option<String>, added: &str) -> String {
+    let Some(given) = given else { return added.to_owned() };
+    match (serde_json::from_str(&given), serde_json::from_str(added)) {
+        (Ok(Value::Object(mut all)), Ok(Value::Object(added))) => {
+            add(&mut all, added);
+            Value::Object(all).to_string()
+        }
+        _ => given,
+    }
+}
+
+fn add(all: &mut Map<String, Value>, added: Map<String, Value>) {
+    for (key, value) in added {
+        match (all.get_mut(&key), value) {
+            (Some(Value::Object(all)), Value::Object(added)) => add(all, added),
+            (_, value) => drop(all.insert(key, value)),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -318,6 +427,57 @@ mod tests {
     }
 
     #[test]
+    fn a_client_is_given_the_tools_of_its_agent() {
+        let tools = |client: &&Adapter| {
+            let tools = client.tools("/p/.autoloop/bin \"x\"", |_| None);
+            let lines = tools.map(|Options { args, env }| {
+                let env = env.into_iter().map(|(name, value)| format!("{name}={value}"));
+                env.chain(args).collect::<Vec<_>>().join("\n  ")
+            });
+            format!("{}: {}", client.program, lines.unwrap_or_else(|| "-".to_owned()))
+        };
+        insta::assert_snapshot!(Adapter::ALL.iter().map(tools).collect::<Vec<_>>().join("\n"), @r#"
+        claude: ENABLE_TOOL_SEARCH=false
+          --mcp-config={"mcpServers":{"autoloop":{"command":"/p/.autoloop/bin \"x\"","args":["mcp"]}}}
+          --strict-mcp-config
+          --allowedTools=mcp__autoloop
+        codex: --config=mcp_servers.autoloop.command="/p/.autoloop/bin \"x\""
+          --config=mcp_servers.autoloop.args=["mcp"]
+          --config=mcp_servers.autoloop.env_vars=["AUTOLOOP_DOOR","AUTOLOOP_TICKET"]
+          --config=mcp_servers.autoloop.default_tools_approval_mode="approve"
+        gemini: -
+        opencode: OPENCODE_CONFIG_CONTENT={"mcp":{"autoloop":{"type":"local","command":["/p/.autoloop/bin \"x\"","mcp"],"enabled":true}}}
+        pi: -
+        "#);
+    }
+
+    #[test]
+    fn settings_that_a_variable_has_are_kept() {
+        let opencode = Adapter::by_program("opencode").unwrap();
+        let settings = |given: &str| {
+            let variable = |name: &str| (name == "OPENCODE_CONFIG_CONTENT").then(|| given.into());
+            let tools = opencode.tools("/t", variable).unwrap();
+            tools.env.into_iter().map(|(_, value)| value).collect::<String>()
+        };
+        let given = [
+            "",
+            "{}",
+            r#"{"model": "a/b", "mcp": {"other": {"type": "local"}, "autoloop": {"enabled": false}}}"#,
+            r#"{"mcp": 1}"#,
+            "{ // a comment",
+            "[]",
+        ];
+        insta::assert_snapshot!(given.map(settings).join("\n"), @r#"
+        {"mcp":{"autoloop":{"type":"local","command":["/t","mcp"],"enabled":true}}}
+        {"mcp":{"autoloop":{"type":"local","command":["/t","mcp"],"enabled":true}}}
+        {"model":"a/b","mcp":{"other":{"type":"local"},"autoloop":{"enabled":true,"type":"local","command":["/t","mcp"]}}}
+        {"mcp":{"autoloop":{"type":"local","command":["/t","mcp"],"enabled":true}}}
+        { // a comment
+        []
+        "#);
+    }
+
+    #[test]
     fn exactly_one_sandbox_is_around_a_reviewer() {
         let codex = Adapter::by_program("codex").unwrap();
         let words = |text: &str| -> Vec<String> {
@@ -344,6 +504,30 @@ mod tests {
         let pi = Adapter::by_program("pi").unwrap();
         assert_eq!(pi.with_sandbox(&words("-s x"), "/p"), words("-s x"));
         assert_eq!(pi.without_sandbox(&words("-s x")), words("-s x"));
+    }
+
+    #[test]
+    fn the_tools_of_a_reviewer_change_no_files() {
+        let lines = ["claude", "codex", "gemini -y", "opencode", "pi", "pi -t read"];
+        let line = |command: &str| {
+            let mut words = command.split(' ').map(str::to_owned);
+            let client = Adapter::by_program(&words.next().unwrap()).unwrap();
+            let given: Vec<String> = words.collect();
+            let Options { args, env } = client.read_only(&given, "/p/policy.toml");
+            let env = env.into_iter().map(|(name, value)| format!("{name}={value} "));
+            let args = if args.is_empty() { "-".to_owned() } else { args.join(" ") };
+            format!("{}{command} {args}", env.collect::<String>())
+        };
+        insta::assert_snapshot!(lines.map(line).join("\n"), @r#"
+        claude --disallowedTools=Edit,Write,NotebookEdit
+        codex -
+        gemini -y --policy=/p/policy.toml --skip-trust
+        OPENCODE_PERMISSION={"edit":"deny"} opencode -
+        pi --tools read,bash,grep,find,ls
+        pi -t read -
+        "#);
+        let policies = Adapter::ALL.into_iter().filter(|client| client.policy().is_some());
+        assert_eq!(policies.map(|client| client.program).collect::<Vec<_>>(), ["gemini"]);
     }
 
     #[test]

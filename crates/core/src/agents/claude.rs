@@ -8,7 +8,7 @@
 
 use serde_json::Value;
 
-use super::adapter::{Adapter, Credentials, Flag, Refused, StateDir};
+use super::adapter::{Adapter, Credentials, Flag, McpOption, ReadOnly, Refused, StateDir};
 use super::events::{Client, Conclusion, number, spoken, text};
 use super::tool_call::ToolCall;
 use super::{ClientError, Dollars, ErrorClass, Outcome, Session, Stream, Usage};
@@ -70,6 +70,21 @@ pub(super) const ADAPTER: Adapter = Adapter {
     ],
     // By default it asks ten times, for minutes in which it prints nothing.
     env: &[("DISABLE_AUTOUPDATER", "1"), ("CLAUDE_CODE_MAX_RETRIES", "2")],
+    // Strict: the servers that a project or a user has are neither needed nor, of code under review, trusted.
+    mcp: Some(McpOption {
+        args: &[
+            r#"--mcp-config={"mcpServers":{"autoloop":{"command":SERVER,"args":["mcp"]}}}"#,
+            "--strict-mcp-config",
+            "--allowedTools=mcp__autoloop",
+        ],
+        // Otherwise it only shows the names of the tools, which then have to be searched.
+        env: &[("ENABLE_TOOL_SEARCH", "false")],
+        settings: None,
+    }),
+    read_only: Some(ReadOnly::Flag(Flag {
+        add: &["--disallowedTools=Edit,Write,NotebookEdit"],
+        unless: &[],
+    })),
     sandbox: None,
     state: &[
         StateDir { variable: "CLAUDE_CONFIG_DIR", below: "", usual: ".claude" },

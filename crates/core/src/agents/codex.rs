@@ -6,7 +6,7 @@
 
 use serde_json::{Value, json};
 
-use super::adapter::{Adapter, Credentials, Flag, OwnSandbox, Refused, StateDir};
+use super::adapter::{Adapter, Credentials, Flag, McpOption, OwnSandbox, Refused, StateDir};
 use super::events::{Client, Conclusion, number, text};
 use super::tool_call::ToolCall;
 use super::{Outcome, Session, Stream, Usage};
@@ -40,6 +40,19 @@ pub(super) const ADAPTER: Adapter = Adapter {
     inherits: &["OPENAI_*", "CODEX_*", "AZURE_OPENAI_*"],
     providers: &[],
     env: &[],
+    // Without the approval, calls are refused inside of its own sandbox. A server inherits what is listed.
+    mcp: Some(McpOption {
+        args: &[
+            "--config=mcp_servers.autoloop.command=SERVER",
+            r#"--config=mcp_servers.autoloop.args=["mcp"]"#,
+            r#"--config=mcp_servers.autoloop.env_vars=["AUTOLOOP_DOOR","AUTOLOOP_TICKET"]"#,
+            r#"--config=mcp_servers.autoloop.default_tools_approval_mode="approve""#,
+        ],
+        env: &[],
+        settings: None,
+    }),
+    // Its sandbox does more.
+    read_only: None,
     sandbox: Some(OwnSandbox {
         flags: &["-s", "--sandbox"],
         mode: "workspace-write",

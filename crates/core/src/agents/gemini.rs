@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use super::adapter::{Adapter, Credentials, Flag, Refused, StateDir};
+use super::adapter::{Adapter, Credentials, Flag, ReadOnly, Refused, StateDir};
 use super::events::{Client, Conclusion, number, text};
 use super::response::Message;
 use super::tool_call::ToolCall;
@@ -48,6 +48,13 @@ pub(super) const ADAPTER: Adapter = Adapter {
     providers: &[],
     // One process instead of two, of which the first ignores signals.
     env: &[("GEMINI_CLI_NO_RELAUNCH", "true"), ("GEMINI_CLI_TRUST_WORKSPACE", "true")],
+    // It reads servers from files in its home and in the project only; system settings have to belong to root.
+    mcp: None,
+    read_only: Some(ReadOnly::Policy {
+        // The last one does what a variable does already, and ends the list, which would take the prompt.
+        args: &["--policy=POLICY", "--skip-trust"],
+        content: "[[rule]]\ntoolName = [\"write_file\", \"replace\"]\ndecision = \"deny\"\npriority = 900\n",
+    }),
     sandbox: None,
     state: &[StateDir { variable: "GEMINI_CLI_HOME", below: ".gemini", usual: ".gemini" }],
     bookkeeping: &[],

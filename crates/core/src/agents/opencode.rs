@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use super::adapter::{Adapter, Credentials, Flag, Refused, StateDir};
+use super::adapter::{Adapter, Credentials, Flag, McpOption, ReadOnly, Refused, StateDir};
 use super::events::{Client, Conclusion, number, text};
 use super::response::Message;
 use super::tool_call::ToolCall;
@@ -38,6 +38,15 @@ pub(super) const ADAPTER: Adapter = Adapter {
     ],
     providers: &[],
     env: &[("OPENCODE_DISABLE_AUTOUPDATE", "1")],
+    mcp: Some(McpOption {
+        args: &[],
+        env: &[],
+        settings: Some((
+            "OPENCODE_CONFIG_CONTENT",
+            r#"{"mcp":{"autoloop":{"type":"local","command":[SERVER,"mcp"],"enabled":true}}}"#,
+        )),
+    }),
+    read_only: Some(ReadOnly::Variable("OPENCODE_PERMISSION", r#"{"edit":"deny"}"#)),
     sandbox: None,
     state: &[
         StateDir { variable: "XDG_DATA_HOME", below: "opencode", usual: ".local/share/opencode" },

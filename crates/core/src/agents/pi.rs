@@ -10,7 +10,7 @@
 
 use serde_json::Value;
 
-use super::adapter::{Adapter, Credentials, Flag, Refused, StateDir};
+use super::adapter::{Adapter, Credentials, Flag, ReadOnly, Refused, StateDir};
 use super::events::{Client, Conclusion, number, spoken, text};
 use super::tool_call::ToolCall;
 use super::{Dollars, Outcome, Session, Stream, Usage};
@@ -35,6 +35,11 @@ pub(super) const ADAPTER: Adapter = Adapter {
     inherits: &["PI_*", "AWS_REGION", "AWS_BEARER_TOKEN_BEDROCK", "GOOGLE_CLOUD_*"],
     providers: &[],
     env: &[],
+    mcp: None,
+    read_only: Some(ReadOnly::Flag(Flag {
+        add: &["--tools", "read,bash,grep,find,ls"],
+        unless: &["-t", "--no-tools", "-nt", "--no-builtin-tools", "-nbt"],
+    })),
     sandbox: None,
     state: &[StateDir { variable: "PI_CODING_AGENT_DIR", below: "", usual: ".pi/agent" }],
     bookkeeping: &[],

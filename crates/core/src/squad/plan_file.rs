@@ -6,6 +6,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::Task;
+use crate::queue::Refusal;
 use crate::suggest::suggest;
 use crate::toml_file::{Invalid, TomlFile};
 
@@ -43,22 +44,6 @@ struct GroupTable {
     tasks: Spanned<Vec<Spanned<String>>>,
 }
 
-/// The longest id of a task.
-const LONGEST_ID: usize = 100;
-
-/// Why a text cannot be the id of a task: it is part of lists, and of the text of issues.
-pub fn bad_task_id(id: &str) -> Option<String> {
-    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let is_bad = id.is_empty() || id.chars().count() > LONGEST_ID || !id.chars().all(is_plain);
-    is_bad.then(|| {
-        let shown: String = id.chars().take(LONGEST_ID).collect();
-        format!(
-            "invalid id of a task '{}': expected 1 to {LONGEST_ID} letters, digits, '-', '_' and '.'",
-            shown.escape_debug()
-        )
-    })
-}
-
 impl GivenPlan {
     /// Reads a plan in which every task is in exactly one group. An unknown key is a mistake: a plan runs for hours.
     pub fn read(text: &str) -> Result<GivenPlan, Invalid> {
@@ -88,10 +73,10 @@ impl PlanFile {
         }
         let invalid = |at: &Spanned<String>, message: String| Invalid { span: at.span(), message };
         let mut ids: Vec<&str> = Vec::new();
-        for TaskTable { id, .. } in &self.task {
-            if let Some(why) = bad_task_id(id.get_ref()) {
-                return Err(invalid(id, why));
-            }
+        for TaskTable { id, title, description, acceptance, .. } in &self.task {
+            let checked =
+                Refusal::of_task(id.get_ref(), title, Some(description), acceptance.as_deref());
+            checked.map_err(|refusal| invalid(id, refusal.to_string()))?;
             if ids.contains(&id.get_ref().as_str()) {
                 return Err(invalid(id, format!("two tasks have the id '{}'", id.get_ref())));
             }

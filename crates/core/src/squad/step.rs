@@ -278,23 +278,29 @@ fn build(squad: &Squad, rules: &SquadRules) -> Vec<Step> {
     steps.extend(checkpoint(squad, &loops));
     let is_checked = |it: &Loop| steps.iter().any(|step| step.reviews(&it.id));
     let free: Vec<&Loop> = loops.iter().copied().filter(|it| !is_checked(it)).collect();
-    let is_active = |it: &&Loop| {
-        matches!(it.state, LoopState::Building | LoopState::Completed) && it.has_begun(squad)
-    };
-    let mut active = loops.iter().copied().filter(is_active).count() as u64;
+    let active = active(squad, &loops, rules);
     for it in free {
-        if it.state == LoopState::Building && !it.has_begun(squad) {
-            if active >= rules.max_loops {
-                continue;
-            }
-            active += 1;
+        if it.checkpoint.is_some() || active.contains(&it.number) {
+            steps.extend(loop_step(squad, it, rules));
         }
-        steps.extend(loop_step(squad, it, rules));
     }
     if steps.is_empty() && squad.open_turns().next().is_none() {
         steps.push(finished(SquadEnd::Blocked, blocked(&loops)));
     }
     steps
+}
+
+/// The numbers of the loops that may work: those where an agent works first, then those that have begun.
+fn active(squad: &Squad, loops: &[&Loop], rules: &SquadRules) -> Vec<u64> {
+    let is_unfinished =
+        |it: &&&Loop| matches!(it.state, LoopState::Building | LoopState::Completed);
+    let mut unfinished: Vec<&Loop> = loops.iter().filter(is_unfinished).copied().collect();
+    unfinished.sort_by_key(|it| {
+        let is_idle = !squad.open_turns().any(|turn| turn.is_of(&it.id));
+        (is_idle, !it.has_begun(squad), it.number)
+    });
+    let most = usize::try_from(rules.max_loops).unwrap_or(usize::MAX);
+    unfinished.into_iter().take(most).map(|it| it.number).collect()
 }
 
 /// What a loop needs next; `None` while it waits for an agent or for its group.

@@ -1,4 +1,10 @@
-//! A squad as tables: its tasks, groups, loops, reviews and merges.
+//! A squad as tables: its groups with their loops, and its reviews.
+
+mod loops;
+mod reviews;
+
+pub use loops::render as render_loops;
+pub use reviews::render as render_reviews;
 
 use crate::record::{SquadPhase, SquadSubject, SquadTurn};
 

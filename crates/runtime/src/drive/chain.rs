@@ -166,7 +166,7 @@ impl<'a> ChainDriver<'a> {
                     self.carry_out_run(&launch)?
                 }
                 // A step of a requested chain that cannot begin ends the chain, not the run that requested it.
-                Err(error) if self.start.parent_id.is_some() && error.is_usage() => {
+                Err(error) if self.start.parent_id.is_some() && error.cannot_begin() => {
                     let (stop_reason, detail) =
                         (StopReason::CannotBegin.into(), Some(error.to_string()));
                     let end = ChainStepFinish { stop_reason, detail, ..end };

@@ -341,6 +341,7 @@ impl<'a> ExchangeDriver<'a> {
             stdout: None,
             place: Place::Worktree { dir: &tree, project },
             env: self.environment(round),
+            has_tools: false,
             look_for: None,
         };
         let mut review = ReviewTurn {
@@ -392,7 +393,7 @@ impl<'a> ExchangeDriver<'a> {
         backend.args.extend(
             flag.into_iter().flat_map(|flag| [flag.to_owned(), start.max_turns.to_string()]),
         );
-        Ok(backend)
+        self.sandbox.around(&backend, exchange.contract(), &self.dir, &self.site)
     }
 
     /// The budget that the reviewer used up in this round.
@@ -431,6 +432,7 @@ impl<'a> ExchangeDriver<'a> {
             stdout: None,
             place: Place::Project(&project.dir),
             env: self.environment(round),
+            has_tools: false,
             look_for: None,
         };
         let launch = turn.prepare(&self.site)?;

@@ -353,7 +353,7 @@ impl<'a> LoopDriver<'a> {
             review: CONTRACT.name(),
             prompt: &prompt,
         };
-        let backend = self.reviewer.around(&plan.backend, run.site.state_dir);
+        let backend = self.reviewer.around(&plan.backend, CONTRACT, &run.dir, &run.site)?;
         let mut review = ReviewTurn {
             site: run.site.clone(),
             sandbox: &self.reviewer,

@@ -219,6 +219,7 @@ impl<'a> LoopRun<'a> {
                 None => Place::Project(project),
             },
             env: self.environment(turn),
+            has_tools: false,
             look_for: self.loaded.plan.completion.promise.as_deref(),
         };
         turn.prepare(&self.site)

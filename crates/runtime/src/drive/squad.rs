@@ -24,6 +24,7 @@ use autoloop_core::record::{
     SquadResolve, SquadResume, SquadReview, SquadStart, SquadSubject, SquadTask, SquadTurn,
     SquadTurnFinish,
 };
+use autoloop_core::squad::tools as squad_tools;
 use autoloop_core::squad::{
     GivenPlan, Lane, LoopState, Squad, SquadRules, SquadRun, Step, Task, next_steps, stopped,
     within_limits,
@@ -33,6 +34,7 @@ use autoloop_core::text::first_line;
 use super::review_turn::note_violations;
 use super::{DriveError, durability};
 use crate::error::LaunchError;
+use crate::failure::Failure;
 use crate::harness::{Harness, RunLock, RunPlace};
 use crate::ipc::Ticket;
 use crate::launch::{Launch, look_up};
@@ -40,6 +42,7 @@ use crate::layout::RunDir;
 use crate::process::Interrupts;
 use crate::review::{ReviewSandbox, sweep};
 use crate::site::{Progress, Site, SquadProgress};
+use crate::store::Follower;
 use crate::turn::{Waiting, client_failure, failure, millis, notes, recorded, usage};
 use crate::world::Cause;
 
@@ -61,6 +64,8 @@ pub struct SquadDriver<'a> {
     busy: BTreeSet<Lane>,
     /// How many checks were started, for the names of their directories.
     checks: u64,
+    /// Keeps the store up to date.
+    follower: Option<Follower>,
 }
 
 /// What a new squad builds.
@@ -138,7 +143,8 @@ impl<'a> SquadDriver<'a> {
         let ends = site.interrupts.child();
         let shared = Shared { site, launch, trees, sandbox, dir: place.dir, ends };
         let shared = Arc::new(shared);
-        let driver = SquadDriver { shared, harness, rules, busy: BTreeSet::new(), checks };
+        let (busy, follower) = (BTreeSet::new(), Follower::start(&shared.site));
+        let driver = SquadDriver { shared, harness, rules, busy, checks, follower };
         driver.check_agents()?;
         Ok(driver)
     }
@@ -157,6 +163,8 @@ impl<'a> SquadDriver<'a> {
             }
             driven
         });
+        let behind = self.follower.and_then(Follower::finish);
+        behind.iter().for_each(|note| self.shared.site.note(note));
         ended?;
         Ok(self.harness.into_fold())
     }
@@ -660,12 +668,30 @@ impl<'a> SquadDriver<'a> {
         }
     }
 
+    /// Answers a tool call. What it amounts to is stored first, whole or not at all.
+    fn answer(&mut self, call: ToolCall) -> Result<(), DriveError> {
+        let ToolCall { turn, tool, arguments, reply } = call;
+        let answer = match squad_tools::call(self.squad(), turn, &tool, &arguments) {
+            Ok(accepted) => {
+                if let Some(event) = accepted.event {
+                    self.record(|heading| vec![event.record(heading)])?;
+                }
+                Ok(accepted.answer)
+            }
+            Err(refusal) => Err(Failure::refused(refusal.to_string())),
+        };
+        // The agent need not wait for the answer.
+        let _ = reply.send(answer);
+        Ok(())
+    }
+
     fn report(&self, progress: SquadProgress<'_>) {
         self.shared.site.report(Progress::Squad(progress));
     }
 
     fn record(&mut self, records: impl FnOnce(&Heading) -> Vec<Record>) -> Result<(), DriveError> {
         let note = self.harness.record_refusing("", records)?;
+        self.follower.iter().for_each(Follower::poke);
         note.iter().for_each(|note| self.shared.site.note(note));
         Ok(())
     }
@@ -705,14 +731,4 @@ pub fn clean_squad(site: &Site<'_>, launch: &Launch) -> Result<Cleaned, DriveErr
     let place = RunPlace::of(site, Kind::Squad, id.as_str())?;
     let _lock = RunLock::take(&place)?;
     Ok(SquadWorktrees::find(project, loaded, site.world, id)?.clean()?)
-}
-
-impl SquadDriver<'_> {
-    fn answer(&mut self, call: ToolCall) -> Result<(), DriveError> {
-        let _ = call.reply.send(Err(crate::failure::Failure::failed(format!(
-            "{} {} {}",
-            call.turn, call.tool, call.arguments
-        ))));
-        Ok(())
-    }
 }

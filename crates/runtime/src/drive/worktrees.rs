@@ -12,15 +12,19 @@ use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
 
 use autoloop_core::merge::{Merge, MergeOutcome, named_files};
+use autoloop_core::prompt::slot::Diff;
 
 use crate::git::{Change, CommittedWork, GitError, MergeBack, Repository, WorkBranch, Worktree};
 use crate::layout;
 use crate::world::World;
 
+/// Maximum size of a diff, in bytes. A reviewer is shown fewer characters, and a character has up to four bytes.
+const DIFF_BYTES: usize = 400_000;
+
 #[derive(Clone)]
 pub(super) struct Worktrees {
     pub(super) repository: Repository,
-    state_dir: PathBuf,
+    pub(super) state_dir: PathBuf,
     /// The same as seen from the top of the repository, if it is below. Its files are never committed.
     state: Option<PathBuf>,
 }
@@ -131,14 +135,14 @@ impl Worktrees {
 
     /// Makes sure that a worktree can be made in a directory, and that `git add -A` in the project does not add
     /// it, even where an agent removed the `.gitignore` of the state directory.
-    fn make_way(&self, dir: &Path) -> Result<(), GitError> {
+    pub(super) fn make_way(&self, dir: &Path) -> Result<(), GitError> {
         self.check_way(dir)?;
         let top = self.repository.top();
         layout::prepare(&self.state_dir, top).map_err(GitError::io("make", &self.state_dir))
     }
 
     /// Makes sure that no link leads to a directory: other files would be committed and removed behind it.
-    fn check_way(&self, dir: &Path) -> Result<(), GitError> {
+    pub(super) fn check_way(&self, dir: &Path) -> Result<(), GitError> {
         let ours = dir.ancestors().take_while(|above| *above != self.state_dir);
         let is_link = |path: &&Path| path.symlink_metadata().is_ok_and(|found| found.is_symlink());
         let link = ours.into_iter().find(is_link);
@@ -160,6 +164,15 @@ impl Worktrees {
 
     pub(super) fn capture(&self, tree: &Worktree, base: &str) -> Result<String, GitError> {
         Ok(tree.capture(base, &self.except())?.tree)
+    }
+
+    /// What was changed since a commit, shortened for a prompt.
+    pub(super) fn diff(&self, base: &str, tree: &str) -> Diff {
+        match self.repository.diff(base, tree, DIFF_BYTES) {
+            Ok(text) if text.trim().is_empty() => Diff::Empty,
+            Ok(text) => Diff::Text(text),
+            Err(error) => Diff::Unknown(error.to_string()),
+        }
     }
 
     pub(super) fn capture_project(&self, checkpoint: &str) -> Result<String, GitError> {
@@ -267,10 +280,10 @@ impl Worktrees {
 
 /// Whether an error is about a worktree or the work in it, and is recorded as the outcome of the merge.
 pub(super) fn is_outcome(error: &GitError) -> bool {
-    use GitError::{Failed, Forged, Link, NotATree, Rewritten};
-    matches!(error, Failed { .. } | Forged(_) | NotATree(_) | Link(_) | Rewritten { .. })
+    use GitError::{Failed, Forged, Link, NotATree, Pipe, Rewritten};
+    matches!(error, Failed { .. } | Forged(_) | NotATree(_) | Link(_) | Pipe(_) | Rewritten { .. })
 }
 
-fn top_in(dir: &Path) -> PathBuf {
+pub(super) fn top_in(dir: &Path) -> PathBuf {
     dir.join("tree")
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use super::command::Git;
 use super::private::Private;
-use super::{GitError, Worktree};
+use super::{CommittedWork, GitError, Worktree};
 
 /// The listing of any real repository is shorter.
 const LISTED: usize = 1024 * 1024 * 1024;
@@ -22,7 +22,8 @@ const LISTED: usize = 1024 * 1024 * 1024;
 pub struct Captured {
     /// The tree object that holds all of them, but for what is ignored or excepted.
     pub tree: String,
-    pub(super) unmerged: bool,
+    /// The files that the index of the checkout has as not merged.
+    pub(super) unmerged: Vec<PathBuf>,
 }
 
 /// A private index that holds the files of a checkout.
@@ -50,6 +51,24 @@ impl Worktree {
         self.with_captured(base, except, |staged| Ok(staged.captured.clone()))
     }
 
+    /// The same as a commit on top of `base`; of the same files always the same commit. Other processes may be
+    /// changing the files meanwhile.
+    pub fn capture_commit(
+        &self,
+        base: &str,
+        message: &str,
+        except: &[&Path],
+    ) -> Result<CommittedWork, GitError> {
+        check_lists(self.dir())?;
+        self.with_captured(base, except, |staged| {
+            let tree = staged.captured.tree.clone();
+            let git = staged.private.git().with_identity()?.with_dates_of(base)?;
+            let tip = git.commit_tree(&tree, &[base], message)?;
+            let is_unmerged = !staged.captured.unmerged.is_empty();
+            Ok(CommittedWork { tip, tree, unfinished: is_unmerged.then(|| "a merge".to_owned()) })
+        })
+    }
+
     /// The same, passing the index that holds the files to `then`.
     pub(super) fn with_captured<T>(
         &self,
@@ -65,21 +84,24 @@ impl Worktree {
         then(&Staged { private: &private, git, captured })
     }
 
-    /// Fills the private index with the entries of the checkout's own; whether one of them is not merged.
+    /// Fills the private index with the entries of the checkout's own. Returns the files that are not merged.
     fn fill_index(
         &self,
         private: &Private,
         git: &Git,
         base: &str,
         except: &[&Path],
-    ) -> Result<bool, GitError> {
+    ) -> Result<Vec<PathBuf>, GitError> {
         let Some(listed) = self.list_index()? else {
             git.run(["read-tree", base])?;
-            return Ok(false);
+            return Ok(Vec::new());
         };
         let entries: Vec<Entry<'_>> = listed.split(|byte| *byte == 0).filter_map(entry).collect();
         let is_excepted = |path: &Path| except.iter().any(|dir| path.starts_with(dir));
-        let ours = entries.iter().filter(|entry| !is_excepted(entry.path));
+        // Git adds no pipes, and fails on one in place of a file.
+        let is_pipe = |path: &Path| is_special(&self.dir().join(path));
+        let is_ours = |entry: &&Entry<'_>| !is_excepted(entry.path) && !is_pipe(entry.path);
+        let ours = entries.iter().filter(is_ours);
         let mut input = Vec::new();
         for entry in ours.clone() {
             input.extend([entry.about, b"\t", entry.path.as_os_str().as_bytes(), b"\0"].concat());
@@ -93,7 +115,10 @@ impl Worktree {
             git.run(["update-index", "-z", "--skip-worktree", "--stdin"])?;
         }
         keep_excepted(git, base, except)?;
-        Ok(entries.iter().any(|entry| !entry.about.ends_with(b" 0")))
+        let unmerged = entries.iter().filter(|entry| !entry.about.ends_with(b" 0"));
+        let mut unmerged: Vec<PathBuf> = unmerged.map(|entry| entry.path.to_owned()).collect();
+        unmerged.dedup();
+        Ok(unmerged)
     }
 
     /// The entries of the checkout's index; `None` where git cannot read it. An agent can have broken it, or put a
@@ -110,6 +135,29 @@ impl Worktree {
             _ => Ok(None),
         }
     }
+}
+
+/// Makes sure that no pipe is in place of a list of ignored files: git would wait for it.
+pub(super) fn check_lists(top: &Path) -> Result<(), GitError> {
+    let mut dirs = vec![top.to_owned()];
+    while let Some(dir) = dirs.pop() {
+        // What cannot be read, git reports.
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_dir && entry.file_name() != ".git" {
+                dirs.push(entry.path());
+            } else if entry.file_name() == ".gitignore" && is_special(&entry.path()) {
+                return Err(GitError::Pipe(entry.path()));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a path is a pipe, a socket or a device.
+fn is_special(path: &Path) -> bool {
+    let found = path.symlink_metadata().map(|found| found.file_type());
+    found.is_ok_and(|kind| !(kind.is_file() || kind.is_dir() || kind.is_symlink()))
 }
 
 /// Reads `H 100644 0123… 0\tpath`.

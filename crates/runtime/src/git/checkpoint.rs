@@ -276,7 +276,7 @@ fn apply_difference(
     Ok(match git.merge(&onto, &changed)? {
         Merge::FastForward => Ok(to.to_owned()),
         Merge::Tree(tree) => Ok(tree),
-        Merge::Conflict(files) => Err(files),
+        Merge::Conflict(conflict) => Err(conflict.files()),
     })
 }
 

@@ -278,8 +278,53 @@ pub(super) enum Merge {
     /// The second is a descendant of the first.
     FastForward,
     Tree(String),
-    /// The files that were changed differently.
-    Conflict(Vec<PathBuf>),
+    Conflict(Conflict),
+}
+
+/// A merge that git cannot complete.
+pub(super) struct Conflict {
+    /// What git can merge, with markers in the files that were changed differently.
+    pub(super) tree: String,
+    /// Of each of these files the versions that there are.
+    pub(super) stages: Vec<Stage>,
+}
+
+pub(super) struct Stage {
+    pub(super) mode: String,
+    pub(super) object: String,
+    /// `1` is the common ancestor, `2` and `3` are the two sides.
+    pub(super) number: u8,
+    pub(super) path: PathBuf,
+}
+
+impl Conflict {
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        let mut files: Vec<PathBuf> = self.stages.iter().map(|stage| stage.path.clone()).collect();
+        files.sort();
+        files.dedup();
+        files
+    }
+}
+
+impl Stage {
+    pub(super) fn is_file(&self) -> bool {
+        self.mode.starts_with("100")
+    }
+
+    /// Reads `100644 0123… 2\tpath`.
+    fn read(line: &Path) -> Option<Stage> {
+        let (about, path) = split_at_tab(line)?;
+        let mut words = about.split(' ').map(str::to_owned);
+        let (mode, object) = (words.next()?, words.next()?);
+        Some(Stage { mode, object, number: words.next()?.parse().ok()?, path: path.to_owned() })
+    }
+}
+
+/// What git says about a path, and the path.
+pub(super) fn split_at_tab(line: &Path) -> Option<(&str, &Path)> {
+    let line = line.as_os_str().as_bytes();
+    let (about, path) = line.split_at(line.iter().position(|byte| *byte == b'\t')?);
+    Some((str::from_utf8(about).ok()?, Path::new(OsStr::from_bytes(&path[1..]))))
 }
 
 impl Git {
@@ -291,6 +336,10 @@ impl Git {
 
     pub(super) fn tree_of(&self, commit: &str) -> Result<String, GitError> {
         Ok(self.run(["rev-parse", "--verify", &format!("{commit}^{{tree}}")])?.line())
+    }
+
+    pub(super) fn first_parent(&self, commit: &str) -> Result<String, GitError> {
+        Ok(self.run(["rev-parse", "--verify", &format!("{commit}^1^{{commit}}")])?.line())
     }
 
     /// Whether `earlier` is `later` or one of its ancestors.
@@ -338,14 +387,23 @@ impl Git {
         if self.contains(tip, head)? {
             return Ok(Merge::FastForward);
         }
-        let words = ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", head, tip];
+        let words = ["merge-tree", "--write-tree", "-z", "--no-messages", head, tip];
         let output = self.try_run(words)?;
-        let mut answer = output.names();
-        match (output.code, answer.is_empty()) {
-            (0, false) => Ok(Merge::Tree(answer.swap_remove(0).to_string_lossy().into_owned())),
-            (1, false) => Ok(Merge::Conflict(answer.split_off(1))),
+        let answer = output.names();
+        match (output.code, &*answer) {
+            (0, [tree]) => Ok(Merge::Tree(tree.to_string_lossy().into_owned())),
+            (1, [tree, stages @ ..]) => Ok(Merge::Conflict(Conflict {
+                tree: tree.to_string_lossy().into_owned(),
+                stages: stages.iter().filter_map(|line| Stage::read(line)).collect(),
+            })),
             _ => Err(output.failure()),
         }
+    }
+
+    /// The same with the dates of a commit, so that the same commit can be made again.
+    pub(super) fn with_dates_of(&self, commit: &str) -> Result<Git, GitError> {
+        let date = self.run(["show", "--no-patch", "--format=@%ct +0000", commit, "--"])?.line();
+        Ok(self.with("GIT_AUTHOR_DATE", &date).with("GIT_COMMITTER_DATE", &date))
     }
 
     /// The same with a committer: the user, or autoloop where git does not know the user.

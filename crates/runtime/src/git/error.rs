@@ -24,6 +24,8 @@ pub enum GitError {
     NotATree(PathBuf),
     #[error("{} is a symbolic link, which is not followed; remove it and resume", .0.display())]
     Link(PathBuf),
+    #[error("{} is not a file, and git would wait for it; remove it and resume", .0.display())]
+    Pipe(PathBuf),
     /// A file of a worktree that would be lost with it.
     #[error("{} in {} exists nowhere else; save what you need and remove the worktree", path.display(), tree.display())]
     NotCommitted { tree: PathBuf, path: PathBuf },
@@ -81,6 +83,7 @@ mod tests {
             GitError::Unborn(path()),
             GitError::NotATree(path()),
             GitError::Link(path()),
+            GitError::Pipe("/p/.gitignore".into()),
             GitError::NotCommitted { tree: path(), path: "clone/".into() },
             GitError::Locked("/p/.git/index.lock".into()),
             GitError::Busy { path: path(), waited: Duration::from_secs(60) },
@@ -103,6 +106,7 @@ mod tests {
         the repository /p has no commit; create one
         /p is no longer a git worktree; its files were not changed
         /p is a symbolic link, which is not followed; remove it and resume
+        /p/.gitignore is not a file, and git would wait for it; remove it and resume
         clone/ in /p exists nowhere else; save what you need and remove the worktree
         git is locked by /p/.git/index.lock; if no git process is running there, remove the file and resume
         another process has held the lock of merges for 60 s: /p

@@ -1,9 +1,12 @@
 //! Which git directory a checkout has, by the files that link the two.
 
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::GitError;
 use crate::files::{self, Links};
 use crate::world::RealDisk;
 
@@ -16,19 +19,36 @@ pub(super) fn read_small(path: &Path) -> Option<Vec<u8>> {
     files::read(&RealDisk, path, Links::Refuse, LONGEST).ok().flatten()
 }
 
+/// Writes a small file anew: what is there may be a link or a pipe of an agent.
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), GitError> {
+    files::remove_if_exists(path)
+        .and_then(|()| File::create_new(path))
+        .and_then(|mut file| file.write_all(bytes))
+        .map_err(GitError::io("write", path))
+}
+
 /// Whether the checkout at `dir` has the git directory `own`, in the repository `common`. An agent can have
 /// written anything into these files, and a killed git can have left some of them out.
 pub(super) fn belongs(dir: &Path, own: &Path, common: &Path) -> bool {
-    let same = |one: Option<PathBuf>, other: &Path| {
-        one.and_then(|one| one.canonicalize().ok())
-            .is_some_and(|one| other.canonicalize().is_ok_and(|other| one == other))
-    };
+    links_to(dir, own) && is_sound(own, common)
+}
+
+/// Whether the checkout at `dir` names the git directory `own`.
+pub(super) fn links_to(dir: &Path, own: &Path) -> bool {
+    git_dir_at(&dir.join(".git")).is_some_and(|named| is_same(&named, own))
+}
+
+/// Whether git can use `own` as a git directory of the repository `common`.
+pub(super) fn is_sound(own: &Path, common: &Path) -> bool {
     // Git would wait for a pipe in place of the index.
     let index = own.join("index").symlink_metadata();
-    same(git_dir_at(&dir.join(".git")), own)
-        && same(Some(common_dir(own)), common)
+    is_same(&common_dir(own), common)
         && read_small(&own.join("HEAD")).is_some_and(|head| !head.trim_ascii().is_empty())
         && index.map_or(true, |found| found.is_file())
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
 /// Whether HEAD is this commit itself, not a branch.

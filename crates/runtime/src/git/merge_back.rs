@@ -7,14 +7,13 @@
 //! as a whole if it would overwrite a file with uncommitted changes.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::command::{Git, GitOutput, Merge};
 use super::detach::moved_to;
-use super::gitdir::read_small;
+use super::gitdir::{read_small, replace};
 use super::{GitError, Repository, operation_in_progress};
 use crate::files::{self, Links, Unreadable};
 use crate::world::RealDisk;
@@ -44,6 +43,15 @@ pub enum MergeBack {
     InProgress(&'static str),
 }
 
+/// A commit to be merged, on top of the commit that its work began at: its first parent, whose attributes apply.
+#[derive(Clone, Copy, Debug)]
+pub struct ProposedMerge<'m> {
+    pub commit: &'m str,
+    /// What is checked out must contain this commit.
+    pub onto: &'m str,
+    pub message: &'m str,
+}
+
 /// A merge that was computed and not checked out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Prepared {
@@ -63,7 +71,7 @@ pub enum Prepared {
     InProgress(&'static str),
 }
 
-/// How the checkout took a prepared merge. Unless it is done, nothing has changed.
+/// How the checkout took a merge. Unless it is done, nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Advanced {
     Done,
@@ -74,57 +82,96 @@ pub enum Advanced {
     InProgress(&'static str),
 }
 
-/// How the checkout took a commit.
-enum Advance {
-    Done,
-    Uncommitted(Vec<PathBuf>),
-    /// Another commit is checked out by now.
-    Moved,
-}
-
 impl Repository {
     /// Merges work into what is checked out: one caller at a time, across processes. Repeated after a crash, it
     /// completes what was begun.
     pub fn merge_back(&self, change: &Change<'_>) -> Result<MergeBack, GitError> {
         let git = self.lock_project()?;
-        if let Some(what) = operation_in_progress(&self.git_dir) {
-            return Ok(MergeBack::InProgress(what));
-        }
-        let pending = PendingMerge(self.git_dir.join("autoloop-bringing"));
-        self.complete(&git, &pending)?;
-        self.catch_up(&git)?;
-        let from = self.tree_of(change.base)?;
-        if from == change.tree {
-            return Ok(MergeBack::NoChange);
-        }
-        let private = self.pinned.open(&self.git)?;
-        private.check_objects(&from, change.tree)?;
-        let committer = git.with_identity()?;
-        let tip = committer.commit_tree(change.tree, &[change.base], change.message)?;
+        let Change { base, tree, message, merge } = *change;
+        let tip = git.with_identity()?.commit_tree(tree, &[base], message)?;
+        let proposed = ProposedMerge { commit: &tip, onto: base, message: merge };
         for _ in 0..ATTEMPTS {
-            let head = self.base()?;
-            if !self.git.contains(&head, change.base)? {
-                let (top, base) = (self.top.clone(), change.base.to_owned());
-                return Err(GitError::Rewritten { top, base });
-            }
-            let merge = match private.with_attributes(change.base).merge(&head, &tip)? {
-                Merge::FastForward => tip.clone(),
-                Merge::Tree(tree) if tree == self.tree_of(&head)? => {
-                    return Ok(MergeBack::Merged(head));
-                }
-                Merge::Tree(tree) => committer.commit_tree(&tree, &[&head, &tip], change.merge)?,
-                Merge::Conflict(files) => return Ok(MergeBack::Conflict(files)),
+            let (head, commit) = match self.prepare(&git, &proposed)? {
+                Prepared::NoChange => return Ok(MergeBack::NoChange),
+                Prepared::Already(head) => return Ok(MergeBack::Merged(head)),
+                Prepared::Conflict { files, .. } => return Ok(MergeBack::Conflict(files)),
+                Prepared::InProgress(what) => return Ok(MergeBack::InProgress(what)),
+                Prepared::Merge { head, commit } => (head, commit),
             };
-            pending.write(&head, &merge)?;
-            let advance = advance(&git, &head, &merge, Overwrite::Equal)?;
-            pending.remove()?;
-            match advance {
-                Advance::Done => return Ok(MergeBack::Merged(merge)),
-                Advance::Uncommitted(files) => return Ok(MergeBack::Uncommitted(files)),
-                Advance::Moved => {}
+            // The same work was merged before, as another commit.
+            if self.tree_of(&commit)? == self.tree_of(&head)? {
+                return Ok(MergeBack::Merged(head));
+            }
+            match self.advance(&git, &head, &commit)? {
+                Advanced::Done => return Ok(MergeBack::Merged(commit)),
+                Advanced::Uncommitted(files) => return Ok(MergeBack::Uncommitted(files)),
+                Advanced::InProgress(what) => return Ok(MergeBack::InProgress(what)),
+                Advanced::Moved => {}
             }
         }
         Err(GitError::BranchMoved(self.top.clone()))
+    }
+
+    /// The first half of [`Repository::merge_back`]: computes the merge of a commit into what is checked out. A
+    /// checkout that was cut off is completed; nothing else moves.
+    pub fn prepare_merge(&self, merge: &ProposedMerge<'_>) -> Result<Prepared, GitError> {
+        self.prepare(&self.lock_project()?, merge)
+    }
+
+    /// The second half: checks out a merge that was prepared when `head` was checked out.
+    pub fn advance_to(&self, head: &str, commit: &str) -> Result<Advanced, GitError> {
+        self.advance(&self.lock_project()?, head, commit)
+    }
+
+    fn prepare(&self, git: &Git, merge: &ProposedMerge<'_>) -> Result<Prepared, GitError> {
+        if let Some(what) = operation_in_progress(&self.git_dir) {
+            return Ok(Prepared::InProgress(what));
+        }
+        self.complete(git)?;
+        self.catch_up(git)?;
+        let ProposedMerge { commit, onto, message } = *merge;
+        let base = self.git.first_parent(commit)?;
+        if self.tree_of(&base)? == self.tree_of(commit)? {
+            return Ok(Prepared::NoChange);
+        }
+        let head = self.base()?;
+        if self.git.contains(&head, commit)? {
+            return Ok(Prepared::Already(head));
+        }
+        if !self.git.contains(&head, onto)? {
+            return Err(GitError::Rewritten { top: self.top.clone(), base: onto.to_owned() });
+        }
+        let private = self.pinned.open(&self.git)?;
+        private.check_objects(&base, commit)?;
+        let commit = match private.with_attributes(&base).merge(&head, commit)? {
+            Merge::FastForward => commit.to_owned(),
+            Merge::Tree(tree) => {
+                git.with_identity()?.commit_tree(&tree, &[&head, commit], message)?
+            }
+            Merge::Conflict(conflict) => {
+                return Ok(Prepared::Conflict { head, files: conflict.files() });
+            }
+        };
+        Ok(Prepared::Merge { head, commit })
+    }
+
+    fn advance(&self, git: &Git, head: &str, commit: &str) -> Result<Advanced, GitError> {
+        if let Some(what) = operation_in_progress(&self.git_dir) {
+            return Ok(Advanced::InProgress(what));
+        }
+        self.complete(git)?;
+        let now = self.base()?;
+        if self.git.contains(&now, commit)? {
+            return Ok(Advanced::Done);
+        }
+        if now != head {
+            return Ok(Advanced::Moved);
+        }
+        let pending = self.pending_merge();
+        pending.write(head, commit)?;
+        let advanced = check_out(git, head, commit, Overwrite::Equal)?;
+        pending.remove()?;
+        Ok(advanced)
     }
 
     /// Updates the files after the branch was moved from another worktree: otherwise they seem to undo that. Where
@@ -142,15 +189,20 @@ impl Repository {
     }
 
     /// Completes a merge that was being checked out when everything was killed, git as well.
-    fn complete(&self, git: &Git, pending: &PendingMerge) -> Result<(), GitError> {
+    fn complete(&self, git: &Git) -> Result<(), GitError> {
+        let pending = self.pending_merge();
         if let Some((from, to)) = pending.read()
             && self.base()? == from
             && self.git.commit(&to)?.is_some()
         {
             // Whatever the outcome, the caller looks at the checkout again.
-            let _ = advance(git, &from, &to, Overwrite::Beginning)?;
+            let _ = check_out(git, &from, &to, Overwrite::Beginning)?;
         }
         pending.remove()
+    }
+
+    fn pending_merge(&self) -> PendingMerge {
+        PendingMerge(self.git_dir.join("autoloop-bringing"))
     }
 }
 
@@ -164,13 +216,13 @@ enum Overwrite {
 }
 
 /// Moves the checkout and its branch to a later commit.
-fn advance(git: &Git, from: &str, to: &str, overwrite: Overwrite) -> Result<Advance, GitError> {
+fn check_out(git: &Git, from: &str, to: &str, overwrite: Overwrite) -> Result<Advanced, GitError> {
     let output = fast_forward(git, to)?;
     if output.code == 0 {
-        return Ok(Advance::Done);
+        return Ok(Advanced::Done);
     }
     if git.run(["rev-parse", "HEAD"])?.line() != from {
-        return Ok(Advance::Moved);
+        return Ok(Advanced::Moved);
     }
     let files = refused_files(&output.err);
     if files.is_empty() {
@@ -178,7 +230,7 @@ fn advance(git: &Git, from: &str, to: &str, overwrite: Overwrite) -> Result<Adva
     }
     for file in &files {
         if !is_replaceable(git, to, file, overwrite)? {
-            return Ok(Advance::Uncommitted(files));
+            return Ok(Advanced::Uncommitted(files));
         }
     }
     for file in &files {
@@ -187,9 +239,9 @@ fn advance(git: &Git, from: &str, to: &str, overwrite: Overwrite) -> Result<Adva
     }
     let again = fast_forward(git, to)?;
     match (again.code, refused_files(&again.err)) {
-        (0, _) => Ok(Advance::Done),
+        (0, _) => Ok(Advanced::Done),
         (_, files) if files.is_empty() => Err(again.failure()),
-        (_, files) => Ok(Advance::Uncommitted(files)),
+        (_, files) => Ok(Advanced::Uncommitted(files)),
     }
 }
 
@@ -234,11 +286,7 @@ struct PendingMerge(PathBuf);
 
 impl PendingMerge {
     fn write(&self, from: &str, to: &str) -> Result<(), GitError> {
-        // A new file each time: what is there may be a link of an agent.
-        self.remove()?;
-        File::create_new(&self.0)
-            .and_then(|mut file| writeln!(file, "{from} {to}"))
-            .map_err(GitError::io("write", &self.0))
+        replace(&self.0, format!("{from} {to}\n").as_bytes())
     }
 
     fn read(&self) -> Option<(String, String)> {

@@ -32,8 +32,11 @@ const KEPT: [&str; 7] = [
     "core.precomposeunicode",
     "core.symlinks",
 ];
+/// Who commits.
+const IDENTITY: [&str; 6] =
+    ["author.email", "author.name", "committer.email", "committer.name", "user.email", "user.name"];
 
-/// The settings on which contents depend, as they were when the repository was found.
+/// The settings on which commits depend, as they were when the repository was found.
 #[derive(Clone, Debug)]
 pub(super) struct Pinned {
     common: PathBuf,
@@ -95,9 +98,9 @@ impl Pinned {
         Ok(private)
     }
 
-    /// Git in its own directory, with the filters and merge drivers that were configured when the repository was
-    /// found: later ones do nothing.
-    pub(super) fn without_new_filters(&self, git: &Git) -> Result<Git, GitError> {
+    /// Git in its own directory, with the identity, filters and merge drivers that were configured when the
+    /// repository was found: later filters and drivers do nothing.
+    pub(super) fn as_configured(&self, git: &Git) -> Result<Git, GitError> {
         let words = ["config", "--null", "--name-only", "--get-regexp", r"^(filter|merge)\..*\."];
         // It fails where there are none.
         let now = git.try_run(words)?.names();
@@ -108,8 +111,9 @@ impl Pinned {
             let value = if key.ends_with(".required") { "false" } else { "" };
             (key, value.to_owned())
         });
-        let drivers = self.settings.iter().filter(|(key, _)| is_driver(key)).cloned();
-        Ok(configured(git, &drivers.chain(off).collect::<Vec<_>>()))
+        let is_used = |key: &str| is_driver(key) || IDENTITY.contains(&key);
+        let used = self.settings.iter().filter(|(key, _)| is_used(key)).cloned();
+        Ok(configured(git, &used.chain(off).collect::<Vec<_>>()))
     }
 
     fn format_settings(&self) -> String {
@@ -179,7 +183,7 @@ impl Private {
         Ok(git.with_stdin(File::open(&path).map_err(GitError::io("open", path))?))
     }
 
-    /// Checks that the objects that only the second tree has match their names. Git does not check when it reads
+    /// Checks that the objects that only the second tree or commit has match their names. Git does not check when it reads
     /// them, and an agent can write other contents into the files of objects.
     pub(super) fn check_objects(&self, from: &str, to: &str) -> Result<(), GitError> {
         let git = self.with_input(self.git(), format!("{to}\n^{from}\n").as_bytes())?;
@@ -224,7 +228,7 @@ fn configured(git: &Git, settings: &[(String, String)]) -> Git {
 }
 
 fn is_kept(key: &str) -> bool {
-    KEPT.contains(&key) || is_driver(key)
+    KEPT.contains(&key) || IDENTITY.contains(&key) || is_driver(key)
 }
 
 /// Whether a key is about a filter or a merge driver, which attributes name.
@@ -267,14 +271,15 @@ mod tests {
         scene.git(&["config", "filter.new.required", "true"]);
         scene.git(&["config", "core.autocrlf", "true"]);
         scene.git(&["config", "alias.x", "status"]);
+        scene.git(&["config", "user.name", "An Agent"]);
         let private = pinned.open(&git).unwrap();
         let listed = private.git().run(["config", "--list"]).unwrap().line();
         let has = |setting: &str| listed.lines().filter(|line| *line == setting).count();
         assert_eq!((has("filter.known=x.clean=true"), has("core.autocrlf=input")), (1, 1));
-        for foreign in ["filter.new", "alias.x", "autocrlf=true", "user.name"] {
+        for foreign in ["filter.new", "alias.x", "autocrlf=true"] {
             assert!(!listed.contains(foreign), "{foreign}: {listed}");
         }
-        let checkout = pinned.without_new_filters(&git).unwrap();
+        let checkout = pinned.as_configured(&git).unwrap();
         let value = |key: &str| checkout.run(["config", "--get", key]).unwrap().line();
         assert_eq!(value("filter.known=x.clean"), "true");
         assert_eq!(value("filter.new.clean"), "");

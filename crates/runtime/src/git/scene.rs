@@ -8,15 +8,15 @@ use super::Repository;
 use crate::world::World;
 
 /// A repository of its own, with one commit in it.
-pub(super) struct Scene {
+pub(crate) struct Scene {
     _dir: tempfile::TempDir,
-    pub(super) top: PathBuf,
-    pub(super) world: World,
+    pub(crate) top: PathBuf,
+    pub(crate) world: World,
 }
 
 impl Scene {
     /// One without a commit.
-    pub(super) fn empty() -> Scene {
+    pub(crate) fn empty() -> Scene {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().canonicalize().unwrap().join("project");
         fs::create_dir(&top).unwrap();
@@ -27,41 +27,41 @@ impl Scene {
         scene
     }
 
-    pub(super) fn new() -> Scene {
+    pub(crate) fn new() -> Scene {
         let scene = Scene::empty();
         scene.write("file", "one\ntwo\nthree\n").write(".gitignore", "ignored\nstate/\n");
         scene.commit("begin");
         scene
     }
 
-    pub(super) fn repository(&self) -> Repository {
+    pub(crate) fn repository(&self) -> Repository {
         Repository::find(&self.top, &self.world).unwrap().unwrap()
     }
 
     /// Where a working tree may be.
-    pub(super) fn place(&self, name: &str) -> PathBuf {
+    pub(crate) fn place(&self, name: &str) -> PathBuf {
         self.top.join("state").join(name)
     }
 
-    pub(super) fn write(&self, name: impl AsRef<Path>, text: &str) -> &Scene {
+    pub(crate) fn write(&self, name: impl AsRef<Path>, text: &str) -> &Scene {
         let path = self.top.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
         self
     }
 
-    pub(super) fn read(&self, name: impl AsRef<Path>) -> String {
+    pub(crate) fn read(&self, name: impl AsRef<Path>) -> String {
         fs::read_to_string(self.top.join(name)).unwrap_or_default()
     }
 
-    pub(super) fn commit(&self, message: &str) {
+    pub(crate) fn commit(&self, message: &str) {
         self.git(&["add", "-A"]);
         self.git(&["commit", "-q", "-m", message]);
     }
 
     /// Has git read the text of one file where it means that of another, which is as long, as an agent can that writes
     /// the file of an object.
-    pub(super) fn forge(&self, meant: &str, read: &str) {
+    pub(crate) fn forge(&self, meant: &str, read: &str) {
         let object = |text: &str| {
             self.write("state/forged", text);
             let name = self.git(&["hash-object", "-w", "state/forged"]);
@@ -73,11 +73,11 @@ impl Scene {
     }
 
     /// Runs git in the project, and returns what it prints.
-    pub(super) fn git(&self, args: &[&str]) -> String {
+    pub(crate) fn git(&self, args: &[&str]) -> String {
         self.git_in(&self.top, args)
     }
 
-    pub(super) fn git_in(&self, dir: &Path, args: &[&str]) -> String {
+    pub(crate) fn git_in(&self, dir: &Path, args: &[&str]) -> String {
         let output = Command::new("git").args(args).current_dir(dir).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "git {args:?}: {said}");

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::capture::nested_repositories;
+use super::capture::{check_lists, nested_repositories};
 use super::command::Git;
 use super::detach::files_from;
 use super::private::Pinned;
@@ -44,14 +44,19 @@ pub struct CommittedWork {
 impl Worktree {
     /// The worktree at `dir`, which must have this git directory.
     pub(super) fn at(repository: &Repository, dir: &Path, own: &Path) -> Result<Self, GitError> {
-        let Repository { git, common, pinned, .. } = repository;
-        if !gitdir::belongs(dir, own, common) {
+        if !gitdir::belongs(dir, own, &repository.common) {
             return Err(GitError::NotATree(dir.to_owned()));
         }
+        Ok(Worktree::of_files(repository, dir, own))
+    }
+
+    /// The same, whatever the files claim to be.
+    pub(super) fn of_files(repository: &Repository, dir: &Path, own: &Path) -> Self {
+        let Repository { git, pinned, .. } = repository;
         // Both are given to git, which otherwise looks for them: without its link it would take the repository
         // around it, and a setting can name another.
         let git = git.at(dir).with("GIT_DIR", own).with("GIT_WORK_TREE", dir);
-        Ok(Worktree { git, git_dir: own.to_owned(), pinned: pinned.clone() })
+        Worktree { git, git_dir: own.to_owned(), pinned: pinned.clone() }
     }
 
     pub fn dir(&self) -> &Path {
@@ -89,8 +94,9 @@ impl Worktree {
         let worktree = self.exclusive()?;
         let git = &worktree.git;
         let captured = worktree.capture(base, except)?;
+        let is_unmerged = !captured.unmerged.is_empty();
         let unfinished =
-            operation_in_progress(&worktree.git_dir).or(captured.unmerged.then_some("a merge"));
+            operation_in_progress(&worktree.git_dir).or(is_unmerged.then_some("a merge"));
         let head = git.commit("HEAD")?;
         let head = worktree.detach(branch, head.as_deref())?.or(head);
         let tip = worktree.branch_tip(name, head.as_deref())?;
@@ -138,6 +144,7 @@ impl Worktree {
     /// What is neither committed nor ignored even after [`Worktree::commit_all`]: nested repositories, and
     /// submodules, whose history git keeps with the worktree.
     pub fn uncommitted(&self, except: &[&Path]) -> Result<Vec<PathBuf>, GitError> {
+        check_lists(self.dir())?;
         let mut left = nested_repositories(&self.git, except)?;
         left.extend(self.submodules()?);
         Ok(left)

@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::command::Git;
-use super::gitdir::{linked_dot_git, read_small};
-use super::{GitError, Repository, Worktree, reference};
+use super::gitdir::{is_sound, linked_dot_git, links_to, read_small, replace};
+use super::{GitError, OPERATION_SIGNS, Repository, Worktree, reference};
 use crate::{files, private_files};
 
 /// The reason with which a worktree is locked until it has all of its files.
@@ -18,7 +19,8 @@ impl Repository {
     pub fn add_worktree(&self, dir: &Path, branch: &str, base: &str) -> Result<Worktree, GitError> {
         self.register_worktree(dir, branch, base)?;
         if let Some(mark) = self.unfinished_mark(dir) {
-            self.git.at(dir).run(["reset", "--hard", "--quiet"])?;
+            let git = self.pinned.as_configured(&self.git.at(dir))?;
+            git.run(["reset", "--hard", "--quiet"])?;
             fs::remove_file(&mark).map_err(GitError::io("remove", mark))?;
         }
         self.worktree(dir)
@@ -43,6 +45,53 @@ impl Repository {
         let words = ["worktree", "add", "--quiet", "--no-guess-remote", "--no-checkout"];
         let words = words.iter().chain(&["--lock", "--reason", UNFINISHED]).map(AsRef::as_ref);
         git.run(words.chain([dir.as_os_str(), branch.as_ref()])).map(drop)
+    }
+
+    /// Gives a worktree back the file that links it with its git directory, which an agent removed or changed. A
+    /// directory in its place stays: it may be a repository.
+    pub fn relink_worktree(&self, dir: &Path) -> Result<(), GitError> {
+        let is_dir = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
+        match self.registration(dir) {
+            Some(own) if is_dir(dir) && !is_dir(&dir.join(".git")) && !links_to(dir, &own) => {
+                write_link(dir, &own)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Discards everything in a worktree, whatever an agent left there, and checks a commit out on its branch, which
+    /// moves there. Cut off, it can be repeated, or completed by [`Repository::add_worktree`].
+    pub fn restart_worktree(
+        &self,
+        dir: &Path,
+        branch: &str,
+        commit: &str,
+    ) -> Result<Worktree, GitError> {
+        let name = reference(branch);
+        let move_branch = || self.git.update_ref(&name, commit, "restarted");
+        match self.registration(dir).filter(|own| is_sound(own, &self.common)) {
+            None => {
+                self.remove_worktree(dir)?;
+                move_branch()?;
+            }
+            Some(own) => {
+                let remove = |name: &str| {
+                    let path = own.join(name);
+                    files::remove_tree(&path).map_err(GitError::io("remove", path))
+                };
+                let git = self.git.with("GIT_DIR", &own).locked(&own.join("autoloop.lock"))?;
+                replace(&own.join("locked"), UNFINISHED.as_bytes())?;
+                ["index.lock", "HEAD.lock"].into_iter().try_for_each(remove)?;
+                move_branch()?;
+                git.run(["symbolic-ref", "HEAD", &name])?;
+                remove_at_once(dir, &dir.with_extension("removed"))?;
+                private_files::create_dirs(dir).map_err(GitError::io("make", dir))?;
+                write_link(dir, &own)?;
+                let signs = OPERATION_SIGNS.map(|(sign, _)| sign);
+                signs.into_iter().chain(["index"]).try_for_each(remove)?;
+            }
+        }
+        self.add_worktree(dir, branch, commit)
     }
 
     /// Whether a worktree was added in part only: the files that it lacks were never there.
@@ -95,6 +144,11 @@ impl Repository {
         }
     }
 
+    /// Whether git knows a worktree, which may be gone.
+    pub fn is_registered(&self, dir: &Path) -> bool {
+        self.registration(dir).is_some()
+    }
+
     /// The git directory of a worktree.
     pub(super) fn registration(&self, dir: &Path) -> Option<PathBuf> {
         // The worktree may be gone, and its parent too.
@@ -111,6 +165,12 @@ impl Repository {
         let found = by_name.or_else(|| known.iter().find(|(_, link)| leads_here(link)));
         found.map(|(own, _)| own.clone())
     }
+}
+
+/// Writes the file by which a worktree names its git directory.
+fn write_link(dir: &Path, own: &Path) -> Result<(), GitError> {
+    let line = [b"gitdir: ", own.as_os_str().as_bytes(), b"\n"].concat();
+    replace(&dir.join(".git"), &line)
 }
 
 /// Removes a directory under another name, so that no process sees half of it: files that are missing would be

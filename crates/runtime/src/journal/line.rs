@@ -28,14 +28,14 @@ impl Position {
         Position { at, mark: crc32fast::hash(&ending[line..]) }
     }
 
-    pub(super) fn to_bytes(self) -> [u8; 12] {
+    pub(crate) fn to_bytes(self) -> [u8; 12] {
         let mut bytes = [0; 12];
         bytes[..8].copy_from_slice(&self.at.to_le_bytes());
         bytes[8..].copy_from_slice(&self.mark.to_le_bytes());
         bytes
     }
 
-    pub(super) fn from_bytes(bytes: [u8; 12]) -> Position {
+    pub(crate) fn from_bytes(bytes: [u8; 12]) -> Position {
         let [a, b, c, d, e, f, g, h, mark @ ..] = bytes;
         let at = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
         Position { at, mark: u32::from_le_bytes(mark) }

@@ -1,7 +1,7 @@
 //! Checks before a run begins that its agents can be started.
 //!
-//! A program that does not exist is a mistake in the settings. It is reported before anything is
-//! recorded, so that no run has to be cleaned up after a typing error.
+//! A program that does not exist is reported before anything is recorded, so that no run has to be cleaned up
+//! after a typing error.
 
 use std::io;
 use std::path::Path;

@@ -15,7 +15,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use autoloop_core::agents::{Adapter, StateDir};
+use autoloop_core::agents::{Adapter, Options, StateDir};
 use autoloop_core::config::{Layer, Leftovers, Sandbox};
 use autoloop_core::permissions::{AllowList, Shape};
 use autoloop_core::plan::BackendPlan;
@@ -24,6 +24,7 @@ use autoloop_core::slot::HeldBy;
 
 use super::concurrent::{self, ConcurrentRuns};
 use super::violations::Violations;
+use crate::error::DriveError;
 use crate::ipc::{Handler, Server};
 use crate::layout::RunDir;
 use crate::process::token;
@@ -32,6 +33,7 @@ use crate::sandbox::{
     Snapshot, probe, siblings,
 };
 use crate::shim::can_confine;
+use crate::site::Site;
 use crate::world::{Confinement, Job, Overlay, Rules, World};
 
 pub(crate) struct ReviewSandbox {
@@ -137,17 +139,30 @@ impl ReviewSandbox {
         matches!(self.enforcement, Some(Enforcement::Landlock { .. }))
     }
 
-    /// The reviewer with exactly one sandbox: that of the harness, or else that of its client.
-    pub(crate) fn around(&self, reviewer: &BackendPlan, state_dir: &Path) -> BackendPlan {
-        let args = match (reviewer.kind.adapter(), self.enforcement) {
+    /// The reviewer with exactly one sandbox: that of the harness, or else that of its client. Without that of the
+    /// harness, the client keeps the tools of a reviewer from changing files that it may not change; `dir` has what it
+    /// reads for that.
+    pub(crate) fn around(
+        &self,
+        reviewer: &BackendPlan,
+        contract: Contract,
+        dir: &RunDir,
+        site: &Site<'_>,
+    ) -> Result<BackendPlan, DriveError> {
+        let mut around = reviewer.clone();
+        match (reviewer.kind.adapter(), self.enforcement) {
             (Some(client), Some(Enforcement::Snapshot)) => {
-                let state_dir = state_dir.canonicalize().unwrap_or_else(|_| state_dir.to_owned());
-                client.with_sandbox(&reviewer.args, &state_dir.to_string_lossy())
+                let state_dir = site.state_dir.canonicalize();
+                let state_dir = state_dir.unwrap_or_else(|_| site.state_dir.to_path_buf());
+                around.args = client.with_sandbox(&reviewer.args, &state_dir.to_string_lossy());
+                if !contract.allows_edits() {
+                    make_read_only(&mut around, client, dir, site)?;
+                }
             }
-            (Some(client), Some(_)) => client.without_sandbox(&reviewer.args),
-            _ => reviewer.args.clone(),
-        };
-        BackendPlan { args, ..reviewer.clone() }
+            (Some(client), Some(_)) => around.args = client.without_sandbox(&reviewer.args),
+            _ => {}
+        }
+        Ok(around)
     }
 
     /// Confines the job of a reviewer, whose events the handler stores; `None` in a simulated world.
@@ -308,6 +323,23 @@ impl ReviewSandbox {
         }
         (violations, held_by)
     }
+}
+
+fn make_read_only(
+    reviewer: &mut BackendPlan,
+    client: &Adapter,
+    dir: &RunDir,
+    site: &Site<'_>,
+) -> Result<(), DriveError> {
+    let path = std::path::absolute(dir.policy()).unwrap_or_else(|_| dir.policy());
+    if let Some(policy) = client.policy() {
+        let written = site.world.disk.replace(&path, policy.as_bytes());
+        written.map_err(|source| DriveError::Write { path: path.clone(), source })?;
+    }
+    let Options { args, env } = client.read_only(&reviewer.args, &path.to_string_lossy());
+    reviewer.args.extend(args);
+    reviewer.env.extend(env.into_iter().map(|(name, value)| format!("{name}={value}")));
+    Ok(())
 }
 
 impl Confined {

@@ -1,9 +1,14 @@
 //! The command line of an agent, by the kind of its client.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "adds to the settings of a client that a variable of the harness has"
+)]
+
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use autoloop_core::agents::Adapter;
+use autoloop_core::agents::{Adapter, Options};
 use autoloop_core::config::{BackendKind, PromptMode};
 use autoloop_core::plan::BackendPlan;
 
@@ -21,20 +26,22 @@ pub const REPLAY: &str = "__replay";
 /// The job of an agent that works in a directory without being part of a run.
 pub(crate) fn job_without_run(backend: &BackendPlan, dir: &Path, prompt: &str) -> Job {
     let place = Place::Worktree { dir, project: dir };
-    let (job, _) = job(backend, Path::new(""), place, prompt, Path::new(""));
+    let (job, _) = job(backend, Path::new(""), place, None, prompt, Path::new(""));
     Job { dir: Some(dir.to_owned()), ..job }
 }
 
-/// The job of an agent, and how the prompt reaches it.
+/// The job of an agent, and how the prompt reaches it. Its client is given the `server` of tools, if it can be.
 pub(super) fn job(
     backend: &BackendPlan,
     program: &Path,
     place: Place<'_>,
+    server: Option<&Path>,
     prompt: &str,
     prompt_path: &Path,
 ) -> (Job, Delivery) {
     let delivery = delivery(backend.prompt_mode, markers(backend.kind), prompt.as_bytes());
-    let (program, mut args) = command(backend, program, place);
+    let tools = server.and_then(|server| tools(backend, server)).unwrap_or_default();
+    let (program, mut args) = command(backend, program, place, &tools.args);
     let mut stdin = Vec::new();
     match delivery.mode {
         PromptMode::Arg => args.push(prompt.into()),
@@ -45,11 +52,13 @@ pub(super) fn job(
         }
         PromptMode::File => args.push(prompt_argument(backend.kind, prompt_path)),
     }
+    let env = backend.variables().map(|(name, value)| (name.into(), value.into()));
+    let of_tools = tools.env.into_iter().map(|(name, value)| (name.into(), value.into()));
     let job = Job {
         program,
         args,
         inherits: backend.inherits(),
-        env: backend.variables().map(|(name, value)| (name.into(), value.into())).collect(),
+        env: env.chain(of_tools).collect(),
         stdin,
         limits: Limits {
             deadline: Some(backend.timeout),
@@ -64,11 +73,30 @@ pub(super) fn job(
     (job, delivery)
 }
 
-/// The program and the arguments before the prompt.
-fn command(backend: &BackendPlan, ourselves: &Path, place: Place<'_>) -> (OsString, Vec<OsString>) {
+/// What gives the client of an agent the tools that `server mcp` serves.
+fn tools(backend: &BackendPlan, server: &Path) -> Option<Options> {
+    let server = std::path::absolute(server).ok()?.into_os_string().into_string().ok()?;
+    if backend.kind == BackendKind::Acp {
+        return Some(Options { args: vec![format!("--mcp={server}")], env: Vec::new() });
+    }
+    let variable = |name: &str| {
+        let set = backend.variables().filter(|(known, _)| *known == name).last();
+        set.map(|(_, value)| value.to_owned()).or_else(|| std::env::var(name).ok())
+    };
+    backend.kind.adapter()?.tools(&server, variable)
+}
+
+/// The program and the arguments before the prompt, with those for its tools.
+fn command(
+    backend: &BackendPlan,
+    ourselves: &Path,
+    place: Place<'_>,
+    tools: &[String],
+) -> (OsString, Vec<OsString>) {
     // Arguments that a client does not take are refused before the run begins.
     let given = backend.arguments().unwrap_or_else(|_| backend.args.clone());
     let args = || given.iter().map(|arg| argument(OsStr::new(arg), place));
+    let tools = || tools.iter().map(OsString::from);
     let file = |name: &str| match place {
         Place::Worktree { project, .. } => absolute(project, OsStr::new(name)),
         Place::Project(_) => OsString::from(name),
@@ -90,10 +118,10 @@ fn command(backend: &BackendPlan, ourselves: &Path, place: Place<'_>) -> (OsStri
         }
         BackendKind::Acp => {
             let model = backend.model.iter().map(|model| format!("--model={model}").into());
-            let words = [OsString::from(ACP)].into_iter().chain(model);
+            let words = [OsString::from(ACP)].into_iter().chain(model).chain(tools());
             (ourselves.into(), words.chain(["--".into(), program()]).chain(args()).collect())
         }
-        _ => (program(), args().collect()),
+        _ => (program(), args().chain(tools()).collect()),
     }
 }
 
@@ -142,16 +170,63 @@ mod tests {
 
     use super::*;
 
-    /// The command line that settings lead to, and the characters that a prompt may not begin with.
-    fn line(settings: &str) -> String {
+    fn backend(settings: &str) -> BackendPlan {
         let layer = Layer::file(Origin::Project, "autoloops.toml", settings);
         let settings = Settings::resolve(&[layer]).settings;
-        let plan = Plan::resolve(&settings, &Topology::default()).unwrap();
-        let (program, args) =
-            command(&plan.backend, Path::new("/bin/autoloop"), Place::Project(Path::new("/p")));
-        let words = [program].into_iter().chain(args).map(|word| word.into_string().unwrap());
-        let markers = String::from_utf8_lossy(markers(plan.backend.kind));
-        format!("{} [{markers}]", words.collect::<Vec<_>>().join(" "))
+        Plan::resolve(&settings, &Topology::default()).unwrap().backend
+    }
+
+    /// The job of an agent in the project `/p` whose prompt is `prompt`.
+    fn job_of(backend: &BackendPlan, server: Option<&Path>) -> Job {
+        let (ours, place) = (Path::new("/bin/autoloop"), Place::Project(Path::new("/p")));
+        job(backend, ours, place, server, "prompt", Path::new("/p/prompt.md")).0
+    }
+
+    fn words(job: &Job) -> String {
+        let words = [&job.program].into_iter().chain(&job.args).map(|word| word.to_str().unwrap());
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    /// The command line that settings lead to, and the characters that a prompt may not begin with.
+    fn line(settings: &str) -> String {
+        let backend = BackendPlan { prompt_mode: PromptMode::Stdin, ..backend(settings) };
+        let markers = String::from_utf8_lossy(markers(backend.kind));
+        format!("{} [{markers}]", words(&job_of(&backend, None)))
+    }
+
+    /// The command line of an agent with tools, and the variables that are set for them.
+    fn with_tools(settings: &str) -> String {
+        let backend = backend(settings);
+        let server = Path::new("/p/.autoloop/autoloop");
+        let (with, without) = (job_of(&backend, Some(server)), job_of(&backend, None));
+        let added = with.env.iter().filter(|set| !without.env.contains(set));
+        let added =
+            added.map(|(name, value)| format!("\n  {}={}", name.display(), value.display()));
+        format!("{}{}", words(&with), added.collect::<String>())
+    }
+
+    #[test]
+    fn a_client_is_given_the_tools_before_the_prompt() {
+        let lines = [
+            "backend.prompt_mode = 'arg'",
+            "backend = { command = 'codex', model = 'm' }",
+            "backend = { kind = 'opencode', env = ['OPENCODE_CONFIG_CONTENT={\"share\": \"disabled\"}'] }",
+            "backend = { command = 'opencode', kind = 'acp', args = ['acp'], model = 'm' }",
+            "backend.command = 'gemini'",
+            "backend = { command = 'claude', kind = 'command' }",
+            "backend = { command = 'a.toml', kind = 'script' }",
+        ];
+        insta::assert_snapshot!(lines.map(with_tools).join("\n"), @r#"
+        claude -p --dangerously-skip-permissions --output-format stream-json --verbose --mcp-config={"mcpServers":{"autoloop":{"command":"/p/.autoloop/autoloop","args":["mcp"]}}} --strict-mcp-config --allowedTools=mcp__autoloop prompt
+          ENABLE_TOOL_SEARCH=false
+        codex exec --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox --config=allow_login_shell=false --json -m m --config=mcp_servers.autoloop.command="/p/.autoloop/autoloop" --config=mcp_servers.autoloop.args=["mcp"] --config=mcp_servers.autoloop.env_vars=["AUTOLOOP_DOOR","AUTOLOOP_TICKET"] --config=mcp_servers.autoloop.default_tools_approval_mode="approve" -
+        opencode run --auto --format json
+          OPENCODE_CONFIG_CONTENT={"share":"disabled","mcp":{"autoloop":{"type":"local","command":["/p/.autoloop/autoloop","mcp"],"enabled":true}}}
+        /bin/autoloop __acp --model=m --mcp=/p/.autoloop/autoloop -- opencode acp
+        gemini --approval-mode yolo -o stream-json
+        claude prompt
+        /bin/autoloop __script a.toml prompt
+        "#);
     }
 
     #[test]

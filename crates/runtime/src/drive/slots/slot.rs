@@ -228,7 +228,8 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
         let prompt = review(&self.review_order(slot, attempt, &work));
         let changes = self.changes(slot, &work);
         let reviewer = self.in_time(&run.loaded.plan.slots.reviewer, &[Scope::Review]);
-        let backend = &run.reviewer.around(&reviewer, run.site.state_dir);
+        let contract = run.rules().contract();
+        let backend = &run.reviewer.around(&reviewer, contract, &self.dir, &run.site)?;
         let order = Order { phase: Phase::Review, attempt, prompt: &prompt, backend };
         if !self.begin_turn(slot, &order)? {
             return Ok(());
@@ -592,6 +593,7 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
                 _ => Place::Worktree { dir: tree, project: &self.run.project.dir },
             },
             env: self.environment(slot, order),
+            has_tools: false,
             look_for,
         };
         turn.prepare(&self.run.site)

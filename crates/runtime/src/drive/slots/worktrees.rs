@@ -18,9 +18,6 @@ use crate::project::{Loaded, Project};
 use crate::review::Violations;
 use crate::world::World;
 
-/// Maximum size of a diff, in bytes. A reviewer is shown fewer characters, and a character has up to four bytes.
-const DIFF_BYTES: usize = 400_000;
-
 pub(super) struct SlotWorktrees {
     trees: Result<Worktrees, String>,
     /// Why slots share the project although they should have worktrees, if that is so.
@@ -151,14 +148,9 @@ impl SlotWorktrees {
     }
 
     pub(super) fn diff(&self, work: &Result<UnderReview, String>) -> Diff {
-        let (trees, work) = match (&self.trees, work) {
-            (Ok(trees), Ok(work)) => (trees, work),
-            (Err(why), _) | (_, Err(why)) => return Diff::Unknown(why.clone()),
-        };
-        match trees.repository.diff(&work.base, &work.tree, DIFF_BYTES) {
-            Ok(text) if text.trim().is_empty() => Diff::Empty,
-            Ok(text) => Diff::Text(text),
-            Err(error) => Diff::Unknown(error.to_string()),
+        match (&self.trees, work) {
+            (Ok(trees), Ok(work)) => trees.diff(&work.base, &work.tree),
+            (Err(why), _) | (_, Err(why)) => Diff::Unknown(why.clone()),
         }
     }
 

@@ -181,7 +181,7 @@ impl Shared<'_> {
         let top = checkout.tree();
         let place = top.join(repository.prefix());
         let text = self.prompt_of(&order, &commit, &place);
-        let backend = self.sandbox.around(&order.backend, self.site.state_dir);
+        let backend = self.sandbox.around(&order.backend, contract(&order), dir, &self.site)?;
         let turn = self.turn(&order, &backend, &text, &place, dir);
         let mut review = ReviewTurn {
             site: self.site.clone(),
@@ -244,6 +244,7 @@ impl Shared<'_> {
             stdout: None,
             place: Place::Worktree { dir: place, project },
             env,
+            has_tools: true,
             look_for: None,
         }
     }
@@ -258,7 +259,7 @@ impl Shared<'_> {
         };
         let iteration = order.it().map_or(String::new(), |it| (it.iteration + 1).to_string());
         let caller = Caller { run: Some(run), iteration, ..Caller::default() };
-        let tools = TurnTools::new(&order.squad, order.start.turn, sender.clone());
+        let tools = TurnTools::new(&order.start, sender.clone());
         Handler {
             ticket: order.ticket.clone(),
             tools: Some(Arc::new(tools)),
@@ -280,11 +281,8 @@ impl Shared<'_> {
         let git = self.trees.repository().common().canonicalize()?;
         let protected: Vec<PathBuf> =
             [tree.clone(), state_dir.clone(), project, git.clone()].into();
-        let revisions = order.squad.effort().revisions();
-        let subject = order.start.subject.as_ref().and_then(|subject| subject.known());
-        let subject = subject.unwrap_or(SquadSubject::Plan);
         let subject = Subject {
-            contract: Contract::Squad { subject, revisions },
+            contract: contract(order),
             run: self.launch.id.to_string(),
             dir: dir.clone(),
             allow: AllowList::read_only(),
@@ -314,6 +312,13 @@ impl TurnOrder {
         let finished = not_started(&io::Error::other(error)).finished;
         self.ended(finished, TurnWork { reason, ..TurnWork::default() })
     }
+}
+
+/// A planner is held to the same as its reviewer.
+fn contract(order: &TurnOrder) -> Contract {
+    let revisions = order.squad.effort().revisions();
+    let subject = order.start.subject.as_ref().and_then(|subject| subject.known());
+    Contract::Squad { subject: subject.unwrap_or(SquadSubject::Plan), revisions }
 }
 
 /// Tells the dispatcher that an agent waits for its client.

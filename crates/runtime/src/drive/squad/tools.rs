@@ -2,7 +2,8 @@
 
 use std::sync::mpsc::{self, Sender};
 
-use autoloop_core::squad::Squad;
+use autoloop_core::record::SquadTurn;
+use autoloop_core::squad::tools::tools;
 
 use super::Message;
 use crate::failure::Failure;
@@ -23,8 +24,8 @@ pub(super) struct TurnTools {
 }
 
 impl TurnTools {
-    pub(super) fn new(_squad: &Squad, turn: u64, sender: Sender<Message>) -> TurnTools {
-        TurnTools { turn, specs: Vec::new(), sender }
+    pub(super) fn new(turn: &SquadTurn, sender: Sender<Message>) -> TurnTools {
+        TurnTools { turn: turn.turn, specs: tools(turn), sender }
     }
 }
 

@@ -1,16 +1,33 @@
 //! Where the loops of a squad work, what they made, and how that is merged.
 
-use std::path::PathBuf;
+#![expect(clippy::disallowed_methods, reason = "worktrees are real directories that git fills")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use autoloop_core::coordinator::Kind;
 use autoloop_core::prompt::slot::Diff;
 use autoloop_core::run_id::RunId;
 
-use crate::drive::worktrees::Worktrees;
-use crate::git::{Advanced, GitError, Prepared, Repository, branch_name};
+use crate::drive::worktrees::{WorktreeSpec, Worktrees, is_outcome, top_in};
+use crate::git::{
+    Advanced, GitError, Prepared, ProposedMerge, Reference, Repository, Sides, Worktree,
+    branch_name,
+};
 use crate::layout::RunDir;
 use crate::project::{Loaded, Project};
 use crate::world::World;
+
+pub(super) use crate::git::Resolution;
+
+/// The directory of the worktree for conflicts, and its branch.
+const CONFLICT: &str = "conflict";
+/// How often a capture is tried while an agent works.
+const CAPTURES: u32 = 3;
+/// How many characters of the name of a commit are shown.
+const SHORT: usize = 12;
 
 pub(super) struct SquadWorktrees {
     trees: Worktrees,
@@ -42,15 +59,6 @@ pub(super) struct CapturedWork {
     /// Its only parent is the base of the loop. A clean checkout can be made of it until the run is cleaned.
     pub(super) commit: String,
     pub(super) tree: String,
-}
-
-/// What the worktree with a conflict amounts to after its agent ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Resolution {
-    /// A commit with both sides as its parents, to be merged in place of the commit of the loop.
-    Resolved(String),
-    /// Nothing of it is used, for this reason.
-    Refused(String),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -96,34 +104,50 @@ impl SquadWorktrees {
     }
 
     pub(super) fn place(&self, id: &str) -> Place {
-        Place { branch: self.branch(id), dir: self.trees.place(&self.loop_dir(id)) }
+        Place { branch: self.branch(id), dir: self.trees.place(&self.dir.squad_loop(id)) }
     }
 
     /// Registers the worktree of a loop, and that for conflicts, with git. To be done for all loops of a group before
     /// an agent works in any of them: git reads the files of all worktrees to add one, and an agent can replace
     /// those of its own by pipes.
     pub(super) fn register(&self, work: &LoopSpec<'_>) -> Result<(), GitError> {
-        let _ = work;
-        Err(GitError::Missing)
+        let own = self.own(work);
+        self.reclaim(&own)?;
+        self.trees.register(&own.spec())?;
+        self.trees.register(&self.conflict(work.base).spec())
     }
 
     /// Checks the worktree of a loop out, or finds it as it was left. Returns the directory to work in.
     pub(super) fn prepare(&self, work: &LoopSpec<'_>) -> Result<PathBuf, GitError> {
-        let _ = work;
-        Err(GitError::Missing)
+        let own = self.own(work);
+        self.reclaim(&own)?;
+        self.trees.prepare(&own.spec())
     }
 
     /// The state of the worktree now, committed or not, also while an agent works there. The same state is the same
     /// commit.
     pub(super) fn capture(&self, work: &LoopSpec<'_>) -> Result<CapturedWork, GitError> {
-        let _ = work;
-        Err(GitError::Missing)
+        let own = self.own(work);
+        self.trees.check_way(&own.dir)?;
+        if self.repository().is_unfinished(&own.top()) {
+            self.prepare(work)?;
+        }
+        let files = self.repository().files_in_place(&own.top())?;
+        let mut capture = 1;
+        let captured = loop {
+            match files.capture_commit(work.base, work.subject, &self.trees.except()) {
+                // A file disappeared while git read it.
+                Err(GitError::Failed { .. }) if capture < CAPTURES => capture += 1,
+                captured => break captured?,
+            }
+        };
+        self.repository().keep(&[&self.run, work.id], &captured.tip)?;
+        Ok(CapturedWork { commit: captured.tip, tree: captured.tree })
     }
 
     /// What a commit changes, shortened for a prompt.
     pub(super) fn diff(&self, base: &str, commit: &str) -> Diff {
-        let _ = (base, commit);
-        Diff::Empty
+        self.trees.diff(base, commit)
     }
 
     /// Computes the merge of a captured commit, or of the resolution of a conflict, into what is checked out in the
@@ -135,32 +159,63 @@ impl SquadWorktrees {
         commit: &str,
         onto: &str,
     ) -> Result<Prepared, GitError> {
-        let _ = (work, commit, onto);
-        Err(GitError::Missing)
+        let message = merge_message(work);
+        self.repository().prepare_merge(&ProposedMerge { commit, onto, message: &message })
     }
 
     /// Checks a prepared merge out in the project.
     pub(super) fn advance(&self, head: &str, commit: &str) -> Result<Advanced, GitError> {
-        let _ = (head, commit);
-        Err(GitError::Missing)
+        self.repository().detach_worktrees(&self.trees.state_dir)?;
+        self.repository().advance_to(head, commit)
     }
 
     /// Begins a merge of the commit of a loop into a commit, in a worktree for conflicts, with the markers in the
     /// files. What was there before is discarded. Returns the directory to work in.
     pub(super) fn open_conflict(&self, head: &str, commit: &str) -> Result<PathBuf, GitError> {
-        let _ = (head, commit);
-        Err(GitError::Missing)
+        let conflict = self.conflict(head);
+        let worktree = self.restart(&conflict)?;
+        self.repository().begin_merge(&worktree, Sides { head, commit })?;
+        let place = self.trees.place(&conflict.dir);
+        fs::create_dir_all(&place).map_err(GitError::io("make", &place))?;
+        Ok(place)
     }
 
-    /// Judges what an agent left in the worktree for conflicts, commits it, and discards it there.
+    /// Judges what an agent left in the worktree for conflicts, commits it, and discards it there. It can be repeated:
+    /// a resolution stays checked out.
     pub(super) fn close_conflict(
         &self,
         work: &LoopSpec<'_>,
         head: &str,
         commit: &str,
     ) -> Result<Resolution, GitError> {
-        let _ = (work, head, commit);
-        Err(GitError::Missing)
+        let conflict = self.conflict(head);
+        let resolution = match self.judge(work, &conflict, Sides { head, commit }) {
+            Err(error) if is_outcome(&error) => Resolution::Refused(error.to_string()),
+            judged => judged?,
+        };
+        let left = match &resolution {
+            Resolution::Resolved(resolved) => {
+                self.repository().keep(&[&self.run, work.id], resolved)?;
+                resolved
+            }
+            Resolution::Refused(_) => head,
+        };
+        self.restart(&self.conflict(left))?;
+        Ok(resolution)
+    }
+
+    fn judge(
+        &self,
+        work: &LoopSpec<'_>,
+        conflict: &LoopTree,
+        sides: Sides<'_>,
+    ) -> Result<Resolution, GitError> {
+        self.trees.check_way(&conflict.dir)?;
+        if self.repository().is_unfinished(&conflict.top()) {
+            self.trees.prepare(&conflict.spec())?;
+        }
+        let message = format!("{}\n\nAn agent resolved the conflict.", merge_message(work));
+        self.repository().judge_merge(&conflict.top(), sides, &message, &self.trees.except())
     }
 
     /// Begins a loop again at another commit. Returns the branch with its earlier work, of which `commit` was reviewed
@@ -171,25 +226,233 @@ impl SquadWorktrees {
         commit: &str,
         base: &str,
     ) -> Result<String, GitError> {
-        let _ = (work, commit, base);
-        Err(GitError::Missing)
+        let repository = self.repository();
+        let short = commit.get(..SHORT).unwrap_or(commit);
+        let earlier = self.branch(&format!("{}-earlier-{short}", work.id));
+        let own = self.own(&LoopSpec { base, ..*work });
+        let top = own.top();
+        let tips = [repository.tip(&earlier)?, repository.tip(&own.branch)?];
+        let mut commits: Vec<String> = tips.into_iter().flatten().collect();
+        commits.extend(repository.head_in(&top)?);
+        if !repository.is_unfinished(&top) {
+            match self.capture(work) {
+                Ok(now) if now.tree != repository.tree_of(base)? => commits.push(now.commit),
+                // Nothing is there that could be kept.
+                Ok(_) | Err(GitError::NotATree(_) | GitError::Link(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let mut kept = vec![commit.to_owned()];
+        for commit in commits {
+            if !repository.contains(base, &commit)? {
+                kept.push(commit);
+            }
+        }
+        repository.keep_on_branch(&earlier, &kept, work.subject)?;
+        self.restart(&own)?;
+        Ok(earlier)
     }
 
     /// Removes worktrees and branches of a run in which no agent works, if what they hold is reachable from what is
     /// checked out in the project. Nothing is believed but git.
     pub(super) fn clean(&self) -> Result<Cleaned, GitError> {
-        Err(GitError::Missing)
+        let (repository, head) = (self.repository(), self.head()?);
+        let mut cleaned = Cleaned::default();
+        let mut of_kept_loops = BTreeSet::new();
+        for dir in self.worktree_dirs()? {
+            let (owner, top) = (file_name(&dir), top_in(&dir));
+            let captured = repository.kept(&[&self.run, &owner])?;
+            let name = top.display().to_string();
+            let why = match self.not_merged(&dir, &captured, &head) {
+                Err(error @ GitError::NotCommitted { .. }) => Some(error.to_string()),
+                Err(error) if is_outcome(&error) => Some(error.to_string()),
+                why => why?,
+            };
+            if let Some(reason) = why {
+                cleaned.kept.push(KeptWork { name, reason });
+                of_kept_loops.extend(captured.into_iter().map(|kept| kept.name));
+                continue;
+            }
+            // By the others it can be proved again that all is merged, if this is interrupted here.
+            for earlier in captured {
+                if !repository.contains(&head, &earlier.commit)? {
+                    repository.delete(&earlier)?;
+                }
+            }
+            repository.remove_worktree(&top)?;
+            cleaned.removed.push(name);
+        }
+        self.clean_references(&head, &of_kept_loops, &mut cleaned)?;
+        Ok(cleaned)
+    }
+
+    fn clean_references(
+        &self,
+        head: &str,
+        of_kept_loops: &BTreeSet<String>,
+        cleaned: &mut Cleaned,
+    ) -> Result<(), GitError> {
+        let repository = self.repository();
+        for branch in repository.branches_below(&branch_name(&[&self.run]))? {
+            let name = branch.name.trim_start_matches("refs/heads/").to_owned();
+            if let Some(dir) = &branch.checked_out {
+                let reason = format!("it is checked out in {}", dir.display());
+                cleaned.kept.push(KeptWork { name, reason });
+            } else if repository.contains(head, &branch.commit)? {
+                repository.delete(&branch)?;
+                cleaned.removed.push(name);
+            } else {
+                cleaned.kept.push(KeptWork { name, reason: unreachable(&branch.commit) });
+            }
+        }
+        for kept in repository.kept(&[&self.run])? {
+            if of_kept_loops.contains(&kept.name) {
+                continue;
+            }
+            if repository.contains(head, &kept.commit)? {
+                repository.delete(&kept)?;
+            } else {
+                let reason = unreachable(&kept.commit);
+                cleaned.kept.push(KeptWork { name: kept.name, reason });
+            }
+        }
+        Ok(())
+    }
+
+    /// Why a worktree cannot be removed: something in it is not reachable from a commit. `None` if all of it is.
+    fn not_merged(
+        &self,
+        dir: &Path,
+        captured: &[Reference],
+        head: &str,
+    ) -> Result<Option<String>, GitError> {
+        let (repository, top) = (self.repository(), top_in(dir));
+        self.trees.check_way(dir)?;
+        check_not_link(&top)?;
+        let checked_out = repository.head_in(&top)?;
+        if let Some(commit) = &checked_out
+            && !repository.contains(head, commit)?
+            && !repository.is_on_branch(commit)?
+        {
+            return Ok(Some(unreachable(commit)));
+        }
+        if top.symlink_metadata().is_err() || repository.is_unfinished(&top) {
+            return Ok(None);
+        }
+        let (tree, except) = (repository.worktree(&top)?, self.trees.except());
+        if let Some(path) = tree.uncommitted(&except)?.into_iter().next() {
+            return Err(GitError::NotCommitted { tree: top, path });
+        }
+        for commit in checked_out.iter().chain(captured.iter().map(|kept| &kept.commit)) {
+            if !repository.contains(head, commit)? {
+                continue;
+            }
+            // The files are read with the attributes with which they were captured.
+            let base = repository.commit(&format!("{commit}^"))?;
+            let files = tree.capture(base.as_deref().unwrap_or(commit), &except)?;
+            if files.tree == repository.tree_of(commit)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some("its files are not those of a commit that was merged".to_owned()))
+    }
+
+    /// The directories of the loops that have a worktree, and that for conflicts.
+    fn worktree_dirs(&self) -> Result<Vec<PathBuf>, GitError> {
+        let loops = self.dir.squad_loop("");
+        let found = match fs::read_dir(&loops) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(GitError::io("read", &*loops)(error));
+            }
+            found => found.into_iter().flatten().flatten(),
+        };
+        let mut dirs: Vec<PathBuf> = found.map(|entry| entry.path()).collect();
+        dirs.sort();
+        dirs.push(self.conflict_dir());
+        dirs.retain(|dir| {
+            let top = top_in(dir);
+            top.symlink_metadata().is_ok() || self.repository().is_registered(&top)
+        });
+        Ok(dirs)
+    }
+
+    /// Makes sure that the worktree of a loop can be used as it was left. An agent can have removed the file that
+    /// links it with the repository; anything else that it put in its place is not removed.
+    fn reclaim(&self, own: &LoopTree) -> Result<(), GitError> {
+        self.trees.check_way(&own.dir)?;
+        check_not_link(&own.top())?;
+        self.repository().relink_worktree(&own.top())?;
+        self.trees.check_free(&own.spec())
+    }
+
+    /// Discards everything in a worktree, whatever an agent put in its place, and checks its base out.
+    fn restart(&self, own: &LoopTree) -> Result<Worktree, GitError> {
+        if check_not_link(&own.dir).is_err() {
+            self.trees.check_way(own.dir.parent().unwrap_or(&self.dir))?;
+            fs::remove_file(&own.dir).map_err(GitError::io("remove", &own.dir))?;
+        }
+        self.trees.make_way(&own.dir)?;
+        self.repository().restart_worktree(&own.top(), &own.branch, &own.base)
+    }
+
+    fn own(&self, work: &LoopSpec<'_>) -> LoopTree {
+        LoopTree {
+            dir: self.dir.squad_loop(work.id).to_path_buf(),
+            branch: self.branch(work.id),
+            base: work.base.to_owned(),
+        }
+    }
+
+    fn conflict(&self, base: &str) -> LoopTree {
+        LoopTree { dir: self.conflict_dir(), branch: self.branch(CONFLICT), base: base.to_owned() }
     }
 
     fn branch(&self, id: &str) -> String {
         branch_name(&[&self.run, id])
     }
 
-    fn loop_dir(&self, id: &str) -> PathBuf {
-        self.dir.squad_loop(id).to_path_buf()
-    }
-
     fn conflict_dir(&self) -> PathBuf {
-        self.dir.join("conflict")
+        self.dir.join(CONFLICT)
     }
 }
+
+/// A worktree of a run.
+struct LoopTree {
+    /// Its directory, which contains other files too.
+    dir: PathBuf,
+    branch: String,
+    base: String,
+}
+
+impl LoopTree {
+    fn spec(&self) -> WorktreeSpec<'_> {
+        WorktreeSpec { dir: &self.dir, branch: &self.branch, base: &self.base }
+    }
+
+    fn top(&self) -> PathBuf {
+        top_in(&self.dir)
+    }
+}
+
+fn check_not_link(path: &Path) -> Result<(), GitError> {
+    match path.is_symlink() {
+        true => Err(GitError::Link(path.to_owned())),
+        false => Ok(()),
+    }
+}
+
+fn merge_message(work: &LoopSpec<'_>) -> String {
+    format!("Merge {}", work.subject)
+}
+
+fn unreachable(commit: &str) -> String {
+    let short = commit.get(..SHORT).unwrap_or(commit);
+    format!("its commit {short} is not reachable from what is checked out in the project")
+}
+
+fn file_name(dir: &Path) -> String {
+    dir.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! Reviews that do not pass: revisions, stuck loops, reviewers without an answer.
+
+use insta::assert_snapshot;
+
+use crate::scene::*;
+
+const FAIL: &str = "answer false '\"issues\":[{\"file\":\"a.txt\",\"line\":3,\"type\":\"dead-code\",\"description\":\"add a test\",\"suggestion\":\"in a_test.txt\"}]'";
+
+#[test]
+fn work_that_never_passes_is_revised_so_often_and_is_stuck() {
+    for (effort, revisions) in [("low", 2), ("medium", 3), ("high", 4), ("max", 5)] {
+        let review = &format!("case $T in a) {FAIL};; *) answer true;; esac");
+        let sandbox = project(Agents { review, ..GOOD }, &[&["a", "b"]], "");
+        let said = squad(&sandbox, &format!("--effort {effort}"));
+        assert!(said.starts_with("exit 1\n"), "{said}");
+        let of_a = |phase: &str| {
+            turns(&sandbox)
+                .iter()
+                .filter(|turn| turn.starts_with(&format!("{phase} [RUN]-1")))
+                .count()
+        };
+        assert_eq!((of_a("revise"), of_a("review")), (revisions, revisions + 1), "{effort}");
+        // The other loop passed, and waits.
+        let reviews = rows(&sandbox, "squad.review", &["loop_id", "verdict"]);
+        assert!(reviews.contains(&"[RUN]-2 pass".to_owned()), "{reviews:?}");
+        assert_eq!(files(&sandbox), [] as [&str; 0]);
+        let ends = rows(&sandbox, "squad.loop.finish", &["loop_id", "outcome", "reason"]);
+        assert_eq!(
+            ends,
+            [format!(
+                "[RUN]-1 stuck {revisions} revisions did not pass: - `a.txt:3` (dead-code) add a test"
+            )]
+        );
+    }
+}
+
+#[test]
+fn feedback_is_in_the_next_prompt() {
+    let review = &format!("if [ $N = 1 ]; then {FAIL}; else answer true; fi");
+    let sandbox = project(Agents { review, ..GOOD }, &[&["a"]], "");
+    assert_snapshot!(squad(&sandbox, ""), @"");
+    assert_eq!(
+        turns(&sandbox),
+        [
+            "build [RUN]-1 0",
+            "review [RUN]-1 0",
+            "revise [RUN]-1 1",
+            "review [RUN]-1 0",
+            "review - 0"
+        ]
+    );
+    let run = &sandbox.fields("squad.start", "run")[0];
+    let prompt = sandbox.read(format!(".autoloop/squads/{run}/turn-3/agent.prompt.md"));
+    assert_snapshot!(hidden(&sandbox, &String::from_utf8_lossy(&prompt)), @"");
+}
+
+#[test]
+fn a_reviewer_without_an_answer_is_asked_once_more_and_passes_nothing() {
+    for (review, settings, reason) in [
+        ("true", "", "the reviewer ended without an answer"),
+        ("echo no licence >&2; exit 3", "", "no licence"),
+        ("exec sleep 100", "squad.reviewer.timeout_ms = 300\n", "timed out"),
+    ] {
+        // It answers after the first revision.
+        let review = &format!("if [ $N = 1 ]; then {review}; fi; answer true");
+        let sandbox = project(Agents { review, ..GOOD }, &[&["a"]], settings);
+        completes(&sandbox, "");
+        let reviews = rows(&sandbox, "squad.review", &["subject", "turn", "verdict", "reason"]);
+        assert_eq!(reviews.len(), 3, "{reviews:?}");
+        assert!(reviews[0].starts_with("task 3 "), "the second turn of the reviewer: {reviews:?}");
+        assert!(reviews[0].contains(reason), "{reviews:?}");
+        assert!(!reviews[0].contains(" pass "), "{reviews:?}");
+        assert!(reviews[1].starts_with("task 5 pass"), "{reviews:?}");
+        let stored = sql(&sandbox, "select passed from loop_reviews order by reviewed_at");
+        assert_eq!(stored, "passed\n0\n1");
+        let issues = sql(&sandbox, "select type, description like '%' from review_issues");
+        assert_eq!(issues, "type\tdescription like '%'\nundelivered\t1");
+    }
+}
+
+#[test]
+fn a_task_that_is_given_up_blocks_its_group_until_it_is_resolved() {
+    let build = "if [ $T = a ]; then call fail_task '{\"reason\":\"no such header\"}'; else work; complete; fi";
+    let sandbox = project(Agents { build, ..GOOD }, &[&["a", "b"], &["c"]], "");
+    assert_snapshot!(squad(&sandbox, "--effort low --max-loops 1"), @"");
+    assert_eq!(files(&sandbox), [] as [&str; 0]);
+    let id = format!("{}-1", sandbox.fields("squad.start", "run")[0]);
+    assert_snapshot!(told(&sandbox, &["squad", "resolve", &id, "--accept", "fine"]), @"");
+    assert_snapshot!(told(&sandbox, &["squad", "resolve", &id, "--no-watch", "--skip", "not needed"]), @"");
+    assert_eq!(files(&sandbox), ["b.txt", "c.txt"]);
+    assert_snapshot!(told(&sandbox, &["squad", "resolve", "b", "--retry"]), @"");
+    assert_snapshot!(told(&sandbox, &["squad", "resolve", "x", "--retry"]), @"");
+    assert_snapshot!(told(&sandbox, &["squad", "resolve", "x"]), @"");
+}
+
+#[test]
+fn a_stuck_loop_can_be_retried_and_accepted() {
+    for (flags, expected) in [
+        (&["--retry", "the test is in a_test.txt"][..], "done"),
+        (&["--accept", "good enough"][..], "accepted"),
+    ] {
+        let review = &format!("if [ $N -lt 4 ]; then {FAIL}; else answer true; fi");
+        let sandbox = project(Agents { review, ..GOOD }, &[&["a"]], "");
+        let said = squad(&sandbox, "--effort low");
+        assert!(said.starts_with("exit 1\n"), "{said}");
+        let words = [&["squad", "resolve", "a", "--no-watch"][..], flags].concat();
+        let said = told(&sandbox, &words);
+        assert!(said.starts_with("exit 0\n"), "{said}");
+        assert_eq!(files(&sandbox), ["a.txt"]);
+        let lines = String::from_utf8(sandbox.read("a.txt")).unwrap().lines().count();
+        assert_eq!(lines, if expected == "done" { 4 } else { 3 });
+    }
+}
+
+#[test]
+fn a_builder_that_gets_nowhere_is_stuck_with_the_reason() {
+    for (build, reason) in [
+        ("echo no key >&2; exit 2", "the same error in 3 iterations: no key"),
+        (
+            "echo thinking",
+            "no progress in 3 iterations: its files did not change, and its agent reported nothing",
+        ),
+        ("work", "not completed after 6 iterations (squad.max_iterations)"),
+    ] {
+        let sandbox = project(Agents { build, ..GOOD }, &[&["a"]], "squad.max_iterations = 6\n");
+        let said = squad(&sandbox, "--effort low");
+        assert!(said.starts_with("exit 1\n"), "{said}");
+        assert_eq!(
+            rows(&sandbox, "squad.loop.finish", &["outcome", "reason"]),
+            [format!("stuck {reason}")]
+        );
+    }
+}
