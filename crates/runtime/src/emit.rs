@@ -5,6 +5,7 @@
     reason = "the values of secret variables are masked in payloads"
 )]
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use autoloop_core::record::{EventInvalid, Heading};
@@ -46,12 +47,17 @@ pub struct Emitter {
     pub clock: Arc<dyn Clock>,
 }
 
+/// What an agent says, with the values of the secret variables of this process masked.
+pub(crate) fn without_secrets(text: &str) -> Cow<'_, str> {
+    let variables: Vec<_> = std::env::vars_os().collect();
+    masked(text, secret_values(&variables))
+}
+
 impl Emitter {
     /// Appends an event that is admitted; of one that is not, appends the refusal and fails. Returns a message.
     pub fn emit(&self, event: Event) -> Result<String, Failure> {
         let Event { topic, payload, spooled } = event;
-        let variables: Vec<_> = std::env::vars_os().collect();
-        let payload = masked(&payload, secret_values(&variables)).into_owned();
+        let payload = without_secrets(&payload).into_owned();
         match admit(&topic, &self.caller.route.events, &self.caller.parallel) {
             Admission::Accepted | Admission::Coordination => {
                 let said = format!("emitted {topic}");
