@@ -19,6 +19,7 @@ use autoloop_runtime::memory::Tiers;
 use autoloop_runtime::world::World;
 use autoloop_testkit::Sandbox;
 use autoloop_testkit::sandbox::Reaped;
+use autoloop_testkit::slots::git;
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
@@ -163,11 +164,11 @@ fn a_client_lists_and_calls_the_tools_of_its_agent() {
         initialized["serverInfo"],
         json!({ "name": "autoloop", "version": env!("CARGO_PKG_VERSION") })
     );
+    let mut listed = session.request("tools/list", json!({}));
     let spec = Verdicts::default().tools().remove(0);
-    assert_eq!(
-        session.request("tools/list", json!({})),
-        json!({ "tools": [serde_json::to_value(spec).unwrap()] })
-    );
+    assert_eq!(listed["tools"][0].take(), serde_json::to_value(spec).unwrap());
+    let names = listed["tools"].as_array().unwrap().iter().map(|tool| tool["name"].clone());
+    assert_eq!(names.skip(1).collect::<Vec<_>>(), ["emit", "memory_add"]);
     let pass = json!({ "loopId": "swift-otter-1", "passed": true });
     let stored = r#"stored set_loop_review_result {"loopId":"swift-otter-1","passed":true}"#;
     assert_eq!(
@@ -220,7 +221,8 @@ struct Slow {
 
 impl ToolBox for Slow {
     fn tools(&self) -> Vec<ToolSpec> {
-        Vec::new()
+        let (name, schema) = ("complete_task".to_owned(), json!({ "type": "object" }));
+        vec![ToolSpec { name, description: String::new(), schema }]
     }
 
     fn call(&self, _: &str, _: &str) -> Result<String, Failure> {
@@ -243,7 +245,7 @@ fn a_slow_harness_does_not_delay_a_ping() {
     let call = session.send("tools/call", json!({ "name": "complete_task", "arguments": {} }));
     begun.recv_timeout(PATIENCE).unwrap();
     assert_eq!(session.request("ping", json!({})), json!({}));
-    assert_eq!(session.request("tools/list", json!({})), json!({ "tools": [] }));
+    assert_eq!(session.request("tools/list", json!({}))["tools"][0]["name"], "complete_task");
     proceed.send(()).unwrap();
     let stored = session.receive();
     assert_eq!((&stored["id"], &stored["result"]["isError"]), (&json!(call), &json!(false)));
@@ -317,9 +319,9 @@ fn one_call_needs_no_client() {
       hint: pass swift-otter-1
     ");
     assert_snapshot!(call(&["read_context"]), @r"
-    exit 0
-    --- stdout
-    stored read_context {}
+    exit 3
+    --- stderr
+    autoloop: unknown tool 'read_context': the tools of this agent are set_loop_review_result, emit, memory_add
     ");
     drop(server);
     assert_snapshot!(call(&["complete_task"]), @r"
@@ -335,4 +337,136 @@ fn one_call_needs_no_client() {
     autoloop: not stored: there are no tools here, because AUTOLOOP_DOOR is not set
       hint: the harness of a squad sets it for the agents that it starts
     ");
+}
+
+/// An agent that does all of its work through an MCP client, and prints what the server said.
+const AGENT: &str = r#"
+import json, os, subprocess
+server = subprocess.Popen([os.environ["AUTOLOOP_BIN"], "mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+sent = 0
+def request(method, params):
+    global sent
+    sent += 1
+    line = json.dumps({"jsonrpc": "2.0", "id": sent, "method": method, "params": params})
+    server.stdin.write(line.encode() + b"\n")
+    server.stdin.flush()
+    return json.loads(server.stdout.readline())["result"]
+def call(tool, **arguments):
+    result = request("tools/call", {"name": tool, "arguments": arguments})
+    print("error:" if result["isError"] else "stored:", result["content"][0]["text"])
+request("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "agent", "version": "1"}})
+phase, loop, task = (os.environ["AUTOLOOP_" + name] for name in ("PHASE", "LOOP_ID", "TASK_ID"))
+tools = request("tools/list", {})["tools"]
+print(phase, task + ":", *[tool["name"] for tool in tools])
+if phase in ("build", "revise"):
+    with open(task + ".txt", "a") as file:
+        print(phase, file=file)
+    call("set_loop_review_result", loopId=loop, passed=True)
+    call("complete_task", taskId=task)
+elif loop:
+    print("schema:", json.dumps(tools[0]["inputSchema"]))
+    is_good = task == "a" or os.path.exists(task + ".txt") and len(open(task + ".txt").readlines()) > 1
+    call("set_loop_review_result", loopId="crow-1", passed=True)
+    call("set_loop_review_result", loopId=loop, taskId=task, passed=is_good, issues=[] if is_good else [{"description": "say more"}])
+else:
+    call("set_review_result", passed=True)
+server.stdin.close()
+server.wait()
+"#;
+
+const PLAN: &str = r#"
+[[task]]
+id = "a"
+title = "write a"
+description = "write a.txt"
+[[task]]
+id = "b"
+title = "write b"
+description = "write b.txt"
+[[group]]
+tasks = ["a", "b"]
+"#;
+
+/// One passes at once, the other after a revision.
+#[test]
+fn a_squad_is_built_by_agents_that_speak_mcp() {
+    let sandbox = Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), "", "");
+    let script = sandbox.path("agent.py").display().to_string();
+    let settings = String::from_utf8_lossy(&sandbox.read("autoloops.toml")).into_owned();
+    let settings = settings
+        .replace("\"sh\"", "\"python3\"")
+        .replace("'sh'", "'python3'")
+        .replace("agent.sh", &script);
+    sandbox.write("autoloops.toml", settings);
+    sandbox.write("agent.py", AGENT).write("plan.toml", PLAN).write(".gitignore", "home/\n");
+    for words in
+        [&["init", "-q", "-b", "main"][..], &["add", "-A"], &["commit", "-q", "-m", "first"]]
+    {
+        git(&sandbox, words);
+    }
+    let done = sandbox.run(&["squad", "--plan", "plan.toml", "--no-watch", "--effort", "low"]);
+    assert_eq!(done.code, Some(0), "{done}");
+    let run = sandbox.fields("squad.start", "run").remove(0);
+    let mut outputs = sandbox.fields("squad.turn.finish", "output");
+    outputs.sort();
+    let outputs = outputs.concat().replace("\\u000a", "\n").replace("\\u0022", "\"");
+    let (schemas, said): (Vec<_>, Vec<_>) =
+        outputs.lines().partition(|line| line.starts_with("schema: "));
+    assert_eq!(schemas.len(), 3);
+    for schema in schemas {
+        let schema: Value = serde_json::from_str(schema.trim_start_matches("schema: ")).unwrap();
+        assert_eq!(schema, specified());
+    }
+    assert_snapshot!(said.join("\n").replace(&run, "[RUN]"), @r"
+    build a: complete_task fail_task get_task write_context read_context record_cost emit memory_add
+    error: unknown tool 'set_loop_review_result': the tools of this agent are complete_task, fail_task, get_task, write_context, read_context, record_cost, emit, memory_add
+    stored: task a is reported as complete; it is reviewed when you end
+    build b: complete_task fail_task get_task write_context read_context record_cost emit memory_add
+    error: unknown tool 'set_loop_review_result': the tools of this agent are complete_task, fail_task, get_task, write_context, read_context, record_cost, emit, memory_add
+    stored: task b is reported as complete; it is reviewed when you end
+    review : set_review_result cite_command get_task write_context read_context record_cost emit memory_add
+    stored: stored a pass; the last result before you end counts
+    review a: set_loop_review_result cite_command get_task write_context read_context record_cost emit memory_add
+    error: invalid loopId 'crow-1': this review is of loop [RUN]-1
+    stored: stored a pass; the last result before you end counts
+    review b: set_loop_review_result cite_command get_task write_context read_context record_cost emit memory_add
+    error: invalid loopId 'crow-1': this review is of loop [RUN]-2
+    stored: stored a fail with 1 issue; the last result before you end counts
+    review b: set_loop_review_result cite_command get_task write_context read_context record_cost emit memory_add
+    error: invalid loopId 'crow-1': this review is of loop [RUN]-2
+    stored: stored a pass; the last result before you end counts
+    revise b: complete_task fail_task get_task write_context read_context record_cost emit memory_add
+    error: unknown tool 'set_loop_review_result': the tools of this agent are complete_task, fail_task, get_task, write_context, read_context, record_cost, emit, memory_add
+    stored: task b is reported as complete; it is reviewed when you end
+    ");
+    assert_eq!(sandbox.fields("squad.answer", "passed").len(), 4);
+    assert_eq!(git(&sandbox, &["show", "HEAD:b.txt"]), "build\nrevise");
+}
+
+/// The schema of `set_loop_review_result`, as it is specified.
+fn specified() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "loopId": { "type": "string", "description": "The loop being reviewed" },
+            "taskId": { "type": "string", "description": "The task that was reviewed (optional for checkpoint reviews)" },
+            "passed": { "type": "boolean" },
+            "interpretedIntent": { "type": "string" },
+            "intentSatisfied": { "type": "boolean" },
+            "issues": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "file": { "type": "string" },
+                        "line": { "type": "number" },
+                        "type": { "type": "string" },
+                        "description": { "type": "string" },
+                        "suggestion": { "type": "string" }
+                    }
+                }
+            }
+        },
+        "required": ["loopId", "passed"]
+    })
 }

@@ -5,6 +5,7 @@
     reason = "the values of secret variables are masked in payloads"
 )]
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use autoloop_core::record::{EventInvalid, Heading};
@@ -46,12 +47,21 @@ pub struct Emitter {
     pub clock: Arc<dyn Clock>,
 }
 
+/// What an agent says, with the values of the secret variables of this process masked.
+pub(crate) fn without_secrets(text: &str) -> Cow<'_, str> {
+    masked(text, secrets())
+}
+
+fn secrets() -> Vec<Vec<u8>> {
+    let variables: Vec<_> = std::env::vars_os().collect();
+    secret_values(&variables)
+}
+
 impl Emitter {
     /// Appends an event that is admitted; of one that is not, appends the refusal and fails. Returns a message.
     pub fn emit(&self, event: Event) -> Result<String, Failure> {
         let Event { topic, payload, spooled } = event;
-        let variables: Vec<_> = std::env::vars_os().collect();
-        let secrets = secret_values(&variables);
+        let secrets = secrets();
         let payload = masked(&payload, secrets.clone()).into_owned();
         let spooled = spooled.map(|spooled| Spooled { secrets: Some(secrets), ..spooled });
         match admit(&topic, &self.caller.route.events, &self.caller.parallel) {

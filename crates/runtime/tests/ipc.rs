@@ -156,13 +156,22 @@ fn with_tools(tools: &'static [&'static str]) -> Harness {
 fn an_agent_has_the_tools_of_its_own_server() {
     let (builder, reviewer) = (with_tools(&["complete_task"]), with_tools(&["cite_command"]));
     let tools = builder.client().tools().unwrap();
-    assert_eq!(tools, Echo { tools: &["complete_task"] }.tools());
-    assert_eq!(reviewer.client().tools().unwrap()[0].name, "cite_command");
+    assert_eq!(tools[..1], Echo { tools: &["complete_task"] }.tools());
+    let names = |harness: &Harness| {
+        let tools = harness.client().tools().unwrap();
+        tools.into_iter().map(|tool| tool.name).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(names(&builder), "complete_task emit memory_add");
+    assert_eq!(names(&reviewer), "cite_command emit memory_add");
     let called = builder.client().call("complete_task", r#"{"taskId": "t-1"}"#);
     assert_eq!(called, Ok(r#"complete_task {"taskId": "t-1"}"#.into()));
     insta::assert_snapshot!(
         told(&builder.client().call("complete_task", r#"{"taskId": "t-2"}"#).unwrap_err()),
         @"Refused: unknown task 't-2'; the task of this loop: t-1"
+    );
+    insta::assert_snapshot!(
+        told(&builder.client().call("cite_command", r#"{"command": "make"}"#).unwrap_err()),
+        @"Refused: unknown tool 'cite_command': the tools of this agent are complete_task, emit, memory_add"
     );
     // The ticket of another agent.
     let stranger = Client::new(&builder.socket_path(), reviewer.ticket.as_str());
@@ -188,6 +197,67 @@ fn arguments_may_have_a_megabyte() {
         @"Usage: the arguments have 1048577 bytes: the limit is 1048576"
     );
     harness.assert_works();
+}
+
+/// These are carried out by the server itself, as the agent that it belongs to.
+#[test]
+fn events_and_memory_are_tools_too() {
+    let harness = with_tools(&["complete_task"]);
+    let call =
+        |tool, arguments: serde_json::Value| harness.client().call(tool, &arguments.to_string());
+    let emitted =
+        call("emit", serde_json::json!({"topic": "issue.discovered", "payload": "id=1;"}));
+    assert_eq!(emitted, Ok("emitted issue.discovered".into()));
+    assert_eq!(call("emit", serde_json::json!({"topic": "issue.discovered"})), emitted);
+    let refused = [
+        call("emit", serde_json::json!({"topic": "task.done"})),
+        call("emit", serde_json::json!({"topic": "two words"})),
+        call("emit", serde_json::json!({"topic": "x", "payload": 1})),
+        call("emit", serde_json::json!({"payload": "x"})),
+        call("memory_add", serde_json::json!({"text": " "})),
+        call("memory_add", serde_json::json!({"type": "note", "text": "x"})),
+        call("memory_add", serde_json::json!({"type": "meta", "text": "x"})),
+    ];
+    insta::assert_snapshot!(refused.map(|refused| told(&refused.unwrap_err())).join("\n"), @r#"
+    Refused: invalid event 'task.done'; recent event: 'tasks.ready'; suggested roles: review; allowed next events: __metareview_disabled__
+    Usage: topic 'two words' contains whitespace (' '); a topic is a word like review.ready
+    Usage: invalid arguments of emit: payload must be a string, not the number 1; expected {topic: string, payload?: string}
+    Usage: invalid arguments of emit: topic is missing; expected {topic: string, payload?: string}
+    Usage: the text is empty
+    Usage: invalid arguments of memory_add: type must be "learning" or "preference" or "meta", not the string "note"; expected {type?: "learning" | "preference" | "meta", text: string, key?: string, project?: boolean}
+    Usage: '' cannot be a key
+    hint: a key is one line of 1 to 100 characters
+    "#);
+    assert_eq!(
+        harness.records(),
+        ["issue.discovered", "issue.discovered", "event.invalid task.done"]
+    );
+
+    let added = [
+        call("memory_add", serde_json::json!({"text": "a"})),
+        call("memory_add", serde_json::json!({"type": "learning", "text": "b", "project": true})),
+        call(
+            "memory_add",
+            serde_json::json!({"type": "preference", "text": "short", "key": "style"}),
+        ),
+        call("memory_add", serde_json::json!({"type": "meta", "text": "main", "key": "branch"})),
+    ];
+    insta::assert_snapshot!(added.map(Result::unwrap).join("\n"), @r"
+    added mem-1 to run memory
+    added mem-2 to project memory
+    added mem-3 to project memory
+    added meta-4 to run memory
+    ");
+}
+
+#[test]
+fn secrets_in_arguments_are_masked() {
+    let harness = with_tools(&["write_context"]);
+    let token = format!("ghp_{}", "a1B2".repeat(9));
+    let arguments =
+        serde_json::json!({"key": "login", "text": format!("use {token}!")}).to_string();
+    let stored = harness.client().call("write_context", &arguments);
+    assert_eq!(stored, Ok(r#"write_context {"key":"login","text":"use ghp_[masked]!"}"#.into()));
 }
 
 /// `emit task.complete` is the same as the tool, for an agent that has it.

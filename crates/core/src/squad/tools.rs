@@ -82,8 +82,10 @@ pub enum Refusal {
     Twice { task: String },
     #[error("the group is empty; {}", existing("tasks without a group", .ungrouped))]
     EmptyGroup { ungrouped: Vec<String> },
-    #[error("{place} is empty: expected {expected}")]
-    Empty { place: String, expected: &'static str },
+    #[error("issues[{index}] has no description: expected what is wrong")]
+    NoDescription { index: usize },
+    #[error("the command is empty: expected a line of a shell")]
+    NoCommand,
     #[error("the command has {length} characters: the limit is {LONGEST_COMMAND}")]
     LongCommand { length: usize },
     #[error("{MAX_CITED} commands are cited already, and more are not run")]
@@ -171,12 +173,12 @@ impl Tool {
                 json!({
                     "type": "object",
                     "properties": {
-                        "id": { "type": "string", "description": "A short word, such as t1, that no other task has" },
+                        "taskId": { "type": "string", "description": "A short word, such as t1, that no other task has" },
                         "title": { "type": "string", "description": "One line that says what to do" },
                         "description": { "type": "string", "description": "Everything that its builder has to know" },
                         "acceptance": { "type": "string", "description": "How to tell that it is done" }
                     },
-                    "required": ["id", "title", "description"]
+                    "required": ["taskId", "title", "description"]
                 }),
             ),
             Tool::AddPlanGroup => (
@@ -184,13 +186,13 @@ impl Tool {
                 json!({
                     "type": "object",
                     "properties": {
-                        "tasks": {
+                        "taskIds": {
                             "type": "array",
                             "description": "Ids of tasks that do not depend on each other",
                             "items": { "type": "string" }
                         }
                     },
-                    "required": ["tasks"]
+                    "required": ["taskIds"]
                 }),
             ),
             Tool::CompleteTask => (
@@ -315,16 +317,18 @@ impl Tool {
 const OWN_TASK: &str = "The task of this loop";
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct TaskArguments {
-    id: String,
+    task_id: String,
     title: String,
     description: String,
     acceptance: Option<String>,
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct GroupArguments {
-    tasks: Vec<String>,
+    task_ids: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -389,7 +393,7 @@ struct Call<'s> {
 
 impl Call<'_> {
     fn write_task(&self, task: TaskArguments) -> Result<Accepted, Refusal> {
-        let TaskArguments { id, title, description, acceptance } = task;
+        let TaskArguments { task_id: id, title, description, acceptance } = task;
         queue::Refusal::of_task(&id, &title, Some(&description), acceptance.as_deref())?;
         if self.squad.task(&id).is_some() {
             return Err(queue::Refusal::Taken { id }.into());
@@ -401,12 +405,12 @@ impl Call<'_> {
     }
 
     fn add_plan_group(&self, group: GroupArguments) -> Result<Accepted, Refusal> {
-        let tasks = group.tasks;
+        let tasks = group.task_ids;
         let group_of = |task: &str| {
             self.squad.groups.iter().position(|group| group.iter().any(|other| other == task))
         };
         for (index, task) in tasks.iter().enumerate() {
-            self.known(task, || format!("tasks[{index}]"))?;
+            self.known(task, || format!("taskIds[{index}]"))?;
             let task = task.clone();
             if tasks[..index].contains(&task) {
                 return Err(Refusal::Twice { task });
@@ -469,18 +473,19 @@ impl Call<'_> {
             issue.description.as_ref().is_none_or(|description| description.trim().is_empty())
         };
         if let Some(index) = issues.iter().position(is_blank) {
-            let place = format!("issues[{index}].description");
-            return Err(Refusal::Empty { place, expected: "what is wrong" });
+            return Err(Refusal::NoDescription { index });
         }
         let result = match (review.passed, review.intent_satisfied) {
-            (true, Some(false)) => "a pass without a satisfied intent, which does not pass",
+            (true, Some(false)) => "a fail (the intent is not satisfied)",
             (true, _) => "a pass",
             (false, _) => "a fail",
         };
-        let answer = format!(
-            "stored {result}, with {} issues; the last result before you end counts",
-            issues.len()
-        );
+        let count = match issues.len() {
+            0 => String::new(),
+            1 => " with 1 issue".to_owned(),
+            count => format!(" with {count} issues"),
+        };
+        let answer = format!("stored {result}{count}; the last result before you end counts");
         let SquadTurn { turn, loop_id, task_id, .. } = self.turn.start.clone();
         Ok(stored(
             ToolEvent::Answer(SquadAnswer {
@@ -499,8 +504,7 @@ impl Call<'_> {
     fn cite_command(&self, cited: CommandArguments) -> Result<Accepted, Refusal> {
         let command = cited.command.trim().to_owned();
         if command.is_empty() {
-            let expected = "a line of a shell";
-            return Err(Refusal::Empty { place: "command".to_owned(), expected });
+            return Err(Refusal::NoCommand);
         }
         let length = text::length(&command);
         if length > LONGEST_COMMAND {
@@ -522,7 +526,7 @@ impl Call<'_> {
         let id = given.or(self.own_task()).unwrap_or_default();
         let task = self.known(id, || "taskId".to_owned())?;
         let Task { id, title, description, acceptance } = task;
-        let mut shown = json!({ "id": id, "title": title, "description": description });
+        let mut shown = json!({ "taskId": id, "title": title, "description": description });
         if let Some(acceptance) = acceptance {
             shown["acceptance"] = Value::from(acceptance.as_str());
         }
@@ -604,3 +608,6 @@ fn existing(what: &str, ids: &[String]) -> String {
         (false, more) => format!("{what}: {} and {more} more", ids[..LISTED].join(", ")),
     }
 }
+
+#[cfg(test)]
+mod tests;

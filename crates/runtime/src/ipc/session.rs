@@ -8,11 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use autoloop_core::duration;
+use autoloop_core::text;
 use autoloop_core::topic::Topic;
 
 use super::protocol::{Answer, LARGEST_CALL, LARGEST_REQUEST, LARGEST_TICKET, Request};
+use super::tools::{EMIT, MEMORY_ADD, emit_spec, entry_of, event_of, memory_spec};
 use super::{Ticket, Timeouts, ToolBox, ToolSpec};
-use crate::emit::{Emitter, Event, LARGEST_PAYLOAD};
+use crate::emit::{Emitter, Event, LARGEST_PAYLOAD, without_secrets};
 use crate::failure::Failure;
 use crate::journal::Spooled;
 use crate::memory::Tiers;
@@ -55,15 +57,32 @@ impl Handler {
         self.emitter.emit(event)
     }
 
+    /// An agent with tools has two more, which are carried out here.
     fn specs(&self) -> Vec<ToolSpec> {
-        self.tools.as_ref().map(|tools| tools.tools()).unwrap_or_default()
+        let own = self.tools.iter().flat_map(|tools| tools.tools());
+        let common = self.tools.iter().flat_map(|_| [emit_spec(), memory_spec()]);
+        own.chain(common).collect()
     }
 
     fn call(&self, tool: &str, arguments: &str) -> Answer {
-        match &self.tools {
-            Some(tools) => tools.call(tool, arguments),
-            None => {
-                Err(Failure::refused(format!("unknown tool '{tool}': this agent has no tools")))
+        let shown = || text::shown(tool, 60);
+        let Some(tools) = &self.tools else {
+            let message = format!("unknown tool '{}': this agent has no tools", shown());
+            return Err(Failure::refused(message));
+        };
+        // Everything in them may be stored.
+        let arguments = &without_secrets(arguments);
+        match tool {
+            EMIT => self.emit(event_of(arguments)?),
+            MEMORY_ADD => self.memory.change(entry_of(arguments)?),
+            _ if self.specs().iter().any(|spec| spec.name == tool) => tools.call(tool, arguments),
+            _ => {
+                let names: Vec<_> = self.specs().into_iter().map(|spec| spec.name).collect();
+                let names = names.join(", ");
+                Err(Failure::refused(format!(
+                    "unknown tool '{}': the tools of this agent are {names}",
+                    shown()
+                )))
             }
         }
     }
