@@ -52,7 +52,7 @@ fn call(args: &CallArgs, harness: Option<&Client>) -> Result<(), Failure> {
         Some(harness) => harness.call(&args.tool, &args.arguments),
         None => Err(mcp::no_harness()),
     };
-    // Whatever the reason, nothing was stored, so scripts have one exit code to check.
+    // Scripts have one exit code to check, whatever the reason.
     let answer = answer.map_err(|failure| Failure::from(failure).of_kind(Kind::Refused))?;
     // The call was carried out, so a closed output is not a failure.
     let _ = writeln!(io::stdout(), "{answer}");
