@@ -51,7 +51,9 @@ impl Emitter {
     pub fn emit(&self, event: Event) -> Result<String, Failure> {
         let Event { topic, payload, spooled } = event;
         let variables: Vec<_> = std::env::vars_os().collect();
-        let payload = masked(&payload, secret_values(&variables)).into_owned();
+        let secrets = secret_values(&variables);
+        let payload = masked(&payload, secrets.clone()).into_owned();
+        let spooled = spooled.map(|spooled| Spooled { secrets: Some(secrets), ..spooled });
         match admit(&topic, &self.caller.route.events, &self.caller.parallel) {
             Admission::Accepted | Admission::Coordination => {
                 let said = format!("emitted {topic}");

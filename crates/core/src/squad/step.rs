@@ -188,7 +188,7 @@ impl Squad {
     pub fn phase_problem(&self, phase: SquadPhase) -> Option<String> {
         let end = self.phase_turns(phase).last()?.end()?;
         if let Some(reason) = &end.reason {
-            return Some(format!("the agent of phase '{phase}' failed: {reason}"));
+            return Some(reason.clone());
         }
         let tool = match phase {
             SquadPhase::Enumerate if self.tasks.is_empty() => "write_task",
@@ -196,7 +196,7 @@ impl Squad {
             SquadPhase::Plan => return self.forgotten(),
             _ => return None,
         };
-        Some(format!("the agent of phase '{phase}' ended without a call of {tool}"))
+        Some(format!("the planner ended without a call of {tool}"))
     }
 
     /// The tasks that are in no group.

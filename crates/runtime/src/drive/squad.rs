@@ -124,7 +124,8 @@ impl<'a> SquadDriver<'a> {
         let Launch { project, id, opening, loaded, .. } = launch;
         let world = site.world;
         let plan = &loaded.plan.squad;
-        let trees = SquadWorktrees::find(project, loaded, world, id)?;
+        let trees = SquadWorktrees::find(project, loaded, world, id);
+        let trees = trees.map_err(DriveError::NoRepository)?;
         let sandbox = ReviewSandbox::choose(Some(plan.sandbox), world)?;
         let place = RunPlace::of(&site, Kind::Squad, id.as_str())?;
         let lock = RunLock::take(&place)?;
@@ -587,7 +588,13 @@ impl<'a> SquadDriver<'a> {
             return error.map_or(Ok(()), Err);
         }
         notes(&finished).iter().for_each(|note| self.shared.site.note(note));
-        let reason = failure(&finished, &backend).and_then(|failure| failure.cause());
+        let who = match start.phase.known() {
+            Some(SquadPhase::Build | SquadPhase::Revise) => "builder",
+            Some(SquadPhase::Review | SquadPhase::Checkpoint) => "reviewer",
+            Some(SquadPhase::Enumerate | SquadPhase::Plan) => "planner",
+            Some(SquadPhase::Conflict) | None => "agent",
+        };
+        let reason = failure(&finished, &backend).map(|failure| failure.of(who));
         let finish = SquadTurnFinish {
             turn: start.turn,
             loop_id: start.loop_id.clone(),
@@ -615,8 +622,11 @@ impl<'a> SquadDriver<'a> {
             self.report(SquadProgress::Blocked { loop_id, how, reason });
         }
         let (tasks, groups) = (self.squad().tasks.len(), self.squad().groups.len());
-        if matches!(start.phase.known(), Some(SquadPhase::Enumerate | SquadPhase::Plan)) {
-            self.report(SquadProgress::Planned { tasks, groups });
+        if let Some(phase @ (SquadPhase::Enumerate | SquadPhase::Plan)) = start.phase.known() {
+            match self.squad().phase_problem(phase) {
+                Some(problem) => self.shared.site.note(&problem),
+                None => self.report(SquadProgress::Planned { tasks, groups }),
+            }
         }
         Ok(())
     }
