@@ -221,3 +221,12 @@ fn a_plan_can_be_looked_at_before_it_is_built() {
     assert_eq!(files(&sandbox), ["a.txt", "b.txt", "c.txt"]);
     assert_eq!(count(&sandbox, "enumerate"), 1);
 }
+
+#[test]
+fn the_event_that_a_task_is_complete_means_the_same_as_the_tool() {
+    let build = r#"work; "$AUTOLOOP_BIN" emit task.complete "done""#;
+    let sandbox = project(Agents { build, ..GOOD }, &[&["a"]], "");
+    completes(&sandbox, "--effort low");
+    assert_eq!(sandbox.fields("squad.report", "claim"), ["complete"]);
+    assert_eq!(sandbox.fields("task.complete", "payload"), ["done"]);
+}
