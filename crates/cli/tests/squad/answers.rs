@@ -49,7 +49,7 @@ fn a_call_that_is_not_valid_stores_nothing_and_names_what_is() {
         bad set_loop_review_result 'passed'
         bad set_review_result '{"passed":true}'
         bad complete_task '{}'
-        bad write_task '{"id":"x","title":"x","description":"x"}'
+        bad write_task '{"taskId":"x","title":"x","description":"x"}'
         cat "$HOME/said"
         answer true"#;
     // A sandboxed reviewer can write nothing but temporary files.
