@@ -247,6 +247,7 @@ impl From<DriveError> for Failure {
                 .hint("fetch it, or name another one"),
             DriveError::NotDescendant { .. } => Failure::new(Kind::Refused, message)
                 .hint("commit the fixes on top of the reviewed commit"),
+            DriveError::NoRepository(_) => Failure::usage(message),
             DriveError::Git(_) | DriveError::Write { .. } | DriveError::NoRoom(_)
                 if error.is_full_disk() =>
             {

@@ -73,13 +73,18 @@ fn secrets_in_what_agents_print_and_emit_are_masked() {
     let agent = format!(
         "echo \"token $MY_TOKEN.\"; printf sk-ant-api; echo '03-abcdefghij0123456789'; echo {key} >&2
         autoloop=$AUTOLOOP_PROJECT_DIR/.autoloop/autoloops
-        \"$autoloop\" emit some.event \"found $MY_TOKEN and {key}\"; echo '{key}' > file"
+        \"$autoloop\" emit some.event \"found $MY_TOKEN and {key}\"; echo '{key}' > file
+        {{ head -c 300000 /dev/zero | tr '\\0' .; echo \"$MY_TOKEN {key}\"; }} > long
+        \"$autoloop\" emit --file file other.event; \"$autoloop\" emit --file long long.event; rm long"
     );
     let settings = "backend.env = 'MY_TOKEN'\nevent_loop.max_iterations = 1";
     let sandbox = Sandbox::with_agent(BINARY, &agent, settings).env("MY_TOKEN", "hunter2-hunter2");
     let output = sandbox.run(&["run", ".", "make it"]);
     assert_eq!(output.code, Some(1), "{output}");
     assert_eq!(sandbox.fields("some.event", "payload"), ["found [masked] and sk-ant-[masked]"]);
+    assert_eq!(sandbox.fields("other.event", "payload"), [r"sk-ant-[masked]\u000a"]);
+    let long = sandbox.fields("long.event", "payload").remove(0);
+    assert_eq!(long.trim_start_matches('.'), r"[masked] sk-ant-[masked]\u000a");
     let printed = r"token [masked].\u000ask-ant-[masked]\u000a";
     assert!(sandbox.fields("backend.finish", "output")[0].starts_with(printed));
     assert_eq!(sandbox.read("file"), format!("{key}\n").into_bytes(), "the agent's own file");

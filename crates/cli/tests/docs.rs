@@ -184,8 +184,37 @@ END
 const LETTERS_AUTHOR: &str =
     "echo 'greet NAME...' > usage.txt\necho 'The usage names several people.'\n";
 
+/// A project whose squad builds two tasks, of which one is revised.
+const TEAM: &str = "backend = { command = \"sh\", args = [\"agent.sh\"] }\n\n[checks.test]\ncommand = \"sh test.sh\"\n";
+const TEAM_PLAN: &str = r#"[[task]]
+id = "t1"
+title = "parse the header"
+description = "parse.sh prints the title of a page"
+[[task]]
+id = "t2"
+title = "print the title"
+description = "print.sh prints it in capitals"
+acceptance = "an empty title is refused"
+[[group]]
+tasks = ["t1", "t2"]
+"#;
+const TEAM_AGENT: &str = r#"call() { "$AUTOLOOP_BIN" mcp call "$@" > /dev/null; }
+about="\"loopId\":\"$AUTOLOOP_LOOP_ID\""
+case "$AUTOLOOP_PHASE $AUTOLOOP_TASK_ID" in
+  "build t1") echo 'sed -n 1p' > parse.sh; call complete_task ;;
+  "build t2") echo 'tr a-z A-Z' > print.sh; call complete_task ;;
+  revise*) echo 'read -r title && [ "$title" ] && echo "$title" | tr a-z A-Z' > print.sh; call complete_task ;;
+  "review t2")
+    if grep -q read print.sh; then call set_loop_review_result "{$about, \"passed\": true}"
+    else call set_loop_review_result "{$about, \"passed\": false, \"issues\": [
+      {\"file\": \"print.sh\", \"line\": 1, \"description\": \"an empty title is printed\"}]}"; fi ;;
+  "review t1") call set_loop_review_result "{$about, \"passed\": true}" ;;
+  *) call set_review_result '{"passed": true}' ;;
+esac
+"#;
+
 /// The files of some projects, which exist before the first block of a page.
-const PROJECTS: [(&str, &str, &str); 25] = [
+const PROJECTS: [(&str, &str, &str); 29] = [
     (".", "greet.sh", GREET),
     ("again", "autoloops.toml", "review.enabled = false\n"),
     ("shop", "autoloops.toml", SHOP),
@@ -208,6 +237,10 @@ const PROJECTS: [(&str, &str, &str); 25] = [
     ("letters", "author.sh", LETTERS_AUTHOR),
     ("letters", "test.sh", "test -s usage.txt\n"),
     ("letters", "usage.txt", "greet NAME\n"),
+    ("team", "autoloops.toml", TEAM),
+    ("team", "plan.toml", TEAM_PLAN),
+    ("team", "agent.sh", TEAM_AGENT),
+    ("team", "test.sh", "for file in *.sh; do sh -n \"$file\" || exit 1; done\n"),
     ("reviewer", "drift.txt", DRIFT),
     ("reviewer", "braces.txt", BRACES),
     ("reviewer", "claude.jsonl", CLAUDE),

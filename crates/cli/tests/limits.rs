@@ -2,6 +2,8 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+#[path = "limits/chains.rs"]
+mod chains;
 #[path = "limits/loops.rs"]
 mod loops;
 #[path = "limits/slots.rs"]

@@ -41,6 +41,35 @@ pub struct RunLimits {
     pub iteration: Limits,
     pub slot: Limits,
     pub review: Limits,
+    /// What counts against the limits of the run besides its own turns.
+    pub earlier: Spent,
+}
+
+/// What the earlier steps of a chain took, whose steps share the limits of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    pub taken: Amounts,
+    /// The most that one turn was reported to take.
+    pub largest: Amounts,
+    pub time: Duration,
+}
+
+impl RunLimits {
+    /// What the limits of the run hold for.
+    fn whole(&self) -> &'static str {
+        if self.earlier == Spent::default() { "the run" } else { "the chain" }
+    }
+}
+
+impl Spent {
+    #[must_use]
+    pub fn plus(self, other: Spent) -> Spent {
+        Spent {
+            taken: self.taken.plus(other.taken),
+            largest: self.largest.max(other.largest),
+            time: self.time.saturating_add(other.time),
+        }
+    }
 }
 
 /// What turns took, or are expected to take.
@@ -397,6 +426,16 @@ impl Ledger {
         self.before.saturating_add(session)
     }
 
+    /// What the run took by its last record.
+    pub fn spent(&self) -> Spent {
+        let last = self.session.map_or(Duration::ZERO, |(began, last)| between(began, last));
+        Spent {
+            taken: self.taken,
+            largest: self.largest.values().copied().fold(Amounts::default(), Amounts::max),
+            time: self.before.saturating_add(last),
+        }
+    }
+
     /// How long a turn that begins now may run: the shortest of the limits of these scopes.
     pub fn time_left(
         &self,
@@ -407,7 +446,7 @@ impl Ledger {
     ) -> Option<TimeLeft> {
         let left = |scope: Scope| {
             let (limit, used) = match scope {
-                Scope::Run => (limits.run.runtime?, self.runtime(now)),
+                Scope::Run => (limits.run.runtime?, self.whole_runtime(limits, now)),
                 Scope::Iteration => (limits.iteration.runtime?, Duration::ZERO),
                 Scope::Review => (limits.review.runtime?, Duration::ZERO),
                 Scope::Slot => (limits.slot.runtime?, self.slot(lane).1),
@@ -415,6 +454,10 @@ impl Ledger {
             Some(TimeLeft { time: limit.saturating_sub(used), key: Limit::Runtime.key(scope) })
         };
         scopes.iter().filter_map(|scope| left(*scope)).min_by_key(|left| left.time)
+    }
+
+    fn whole_runtime(&self, limits: &RunLimits, now: Timestamp) -> Duration {
+        limits.earlier.time.saturating_add(self.runtime(now))
     }
 
     fn slot(&self, lane: &str) -> (Amounts, Duration) {
@@ -429,11 +472,12 @@ impl Ledger {
     /// Whether the time of the run is up.
     pub fn is_late(&self, limits: &RunLimits, now: Timestamp) -> Option<Reached> {
         let limit = limits.run.runtime?;
-        let used = self.runtime(now);
+        let used = self.whole_runtime(limits, now);
         (used.saturating_add(CLOCK_ERROR.min(limit / 20)) >= limit).then(|| Reached {
             limit: Limit::Runtime,
             detail: format!(
-                "the run took {} of {} ({})",
+                "{} took {} of {} ({})",
+                limits.whole(),
                 duration::print_short(used),
                 duration::print(limit),
                 Key::MaxRuntime
@@ -454,9 +498,10 @@ impl Ledger {
             return Err(reached);
         }
         let others = self.open.iter().filter(|(lane, _)| **lane != start.lane);
-        let taken = others.fold(self.taken, |sum, (_, turn)| sum.plus(self.reserved(turn, limits)));
+        let taken = self.taken.plus(limits.earlier.taken);
+        let taken = others.fold(taken, |sum, (_, turn)| sum.plus(self.reserved(turn, limits)));
         let next = self.reserved(&self.turn(&start.step), limits);
-        check(taken, next, &limits.run, Scope::Run).map_or(Ok(next), Err)
+        check(limits.whole(), taken, next, &limits.run, Scope::Run).map_or(Ok(next), Err)
     }
 
     /// The first turns of a list that may start together.
@@ -503,20 +548,25 @@ impl Ledger {
             true => Amounts::default(),
             false => self.estimate(step),
         };
-        check(taken, next, &limits.slot, Scope::Slot).map_or(Ok(()), Err)
+        check("the slot", taken, next, &limits.slot, Scope::Slot).map_or(Ok(()), Err)
     }
 
     /// What is reserved for a turn: never less than when it started, and more where similar turns took more
     /// meanwhile. Where nothing was known it may take a part of the limit, or all of a small one.
     fn reserved(&self, turn: &Turn, limits: &RunLimits) -> Amounts {
         let Limits { cost, tokens, .. } = limits.run;
+        let earlier = limits.earlier.largest;
+        let (is_unknown, usual) = match turn.is_first {
+            true => (earlier == Amounts::default(), earlier.or(turn.reserved)),
+            false => (false, turn.reserved),
+        };
         let part = |usual: u64, limit: Option<u64>| match limit {
-            Some(limit) if turn.is_first => usual.max(limit / FIRST_PART).min(limit),
+            Some(limit) if is_unknown => usual.max(limit / FIRST_PART).min(limit),
             _ => usual,
         };
         let reserved = Amounts {
-            cost: Dollars(part(turn.reserved.cost.0, cost.map(|cost| cost.0))),
-            tokens: part(turn.reserved.tokens, tokens),
+            cost: Dollars(part(usual.cost.0, cost.map(|cost| cost.0))),
+            tokens: part(usual.tokens, tokens),
         };
         match self.largest.get(&turn.step) {
             Some(_) => reserved.max(self.estimate(&turn.step)),
@@ -527,32 +577,35 @@ impl Ledger {
     /// The limit that an earlier iteration or review exceeded. A turn cannot be held to its cost while it runs, so
     /// the run ends after it.
     fn exceeded(&self, limits: &RunLimits) -> Option<Reached> {
-        let of = |scope: Scope, limits: &Limits| {
+        let of = |about: &str, scope: Scope, limits: &Limits| {
             let most = self.most.get(&scope)?;
             let limits = Limits {
                 cost: limits.cost.filter(|limit| most.cost > *limit),
                 tokens: limits.tokens.filter(|limit| most.tokens > *limit),
                 runtime: None,
             };
-            check(*most, Amounts::default(), &limits, scope)
+            check(about, *most, Amounts::default(), &limits, scope)
         };
-        of(Scope::Iteration, &limits.iteration).or_else(|| of(Scope::Review, &limits.review))
+        of("an iteration", Scope::Iteration, &limits.iteration)
+            .or_else(|| of("a review", Scope::Review, &limits.review))
     }
 }
 
-/// The first limit that leaves no room for `next`.
-fn check(taken: Amounts, next: Amounts, limits: &Limits, scope: Scope) -> Option<Reached> {
-    let about = match scope {
-        Scope::Run => "the run took",
-        Scope::Iteration => "an iteration took",
-        Scope::Slot => "the slot took",
-        Scope::Review => "a review took",
-    };
+/// The first limit that leaves no room for `next`. `about` is what took that much.
+fn check(
+    about: &str,
+    taken: Amounts,
+    next: Amounts,
+    limits: &Limits,
+    scope: Scope,
+) -> Option<Reached> {
     let detail = |limit: Limit, [taken, of, next]: [String; 3]| {
         let key = limit.key(scope);
         match next.is_empty() {
-            true => format!("{about} {taken} of {of} ({key})"),
-            false => format!("{about} {taken} of {of}, and another turn may take {next} ({key})"),
+            true => format!("{about} took {taken} of {of} ({key})"),
+            false => {
+                format!("{about} took {taken} of {of}, and another turn may take {next} ({key})")
+            }
         }
     };
     let is_over =

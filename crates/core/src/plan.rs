@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::config::{AgentKeys, Check, Isolation, JournalConfig, Key, LogLevel, Sandbox, Settings};
 use crate::layout::StateDir;
-use crate::limits::{Limit, Limits, RunLimits, Scope, TimeLeft};
+use crate::limits::{Limit, Limits, RunLimits, Scope, Spent, TimeLeft};
 use crate::run_id::RunIdFormat;
 use crate::step::Rules;
 use crate::topology::{Role, Topology};
@@ -124,6 +124,7 @@ impl Plan {
                 iteration: limits(settings, Scope::Iteration),
                 slot: limits(settings, Scope::Slot),
                 review: limits(settings, Scope::Review),
+                earlier: Spent::default(),
             },
             stall_iterations: Some(count(settings, Key::StallIterations)).filter(|most| *most > 0),
             objective: prompt(settings, Key::Prompt, Key::PromptFile),

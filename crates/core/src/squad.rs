@@ -260,7 +260,9 @@ impl Squad {
     /// How far it came, in a few words.
     pub fn summary(&self) -> String {
         let count = |state: LoopState| self.loops.iter().filter(|it| it.state == state).count();
-        let merged = format!("{} of {} tasks merged", count(LoopState::Merged), self.tasks.len());
+        let of = self.tasks.len();
+        let tasks = if of == 1 { "task" } else { "tasks" };
+        let merged = format!("{} of {of} {tasks} merged", count(LoopState::Merged));
         let others = [LoopState::Skipped, LoopState::Stuck, LoopState::Failed].map(|state| {
             let number = count(state);
             (number > 0).then(|| format!(", {number} {}", state.name()))

@@ -49,15 +49,21 @@ pub struct Emitter {
 
 /// What an agent says, with the values of the secret variables of this process masked.
 pub(crate) fn without_secrets(text: &str) -> Cow<'_, str> {
+    masked(text, secrets())
+}
+
+fn secrets() -> Vec<Vec<u8>> {
     let variables: Vec<_> = std::env::vars_os().collect();
-    masked(text, secret_values(&variables))
+    secret_values(&variables)
 }
 
 impl Emitter {
     /// Appends an event that is admitted; of one that is not, appends the refusal and fails. Returns a message.
     pub fn emit(&self, event: Event) -> Result<String, Failure> {
         let Event { topic, payload, spooled } = event;
-        let payload = without_secrets(&payload).into_owned();
+        let secrets = secrets();
+        let payload = masked(&payload, secrets.clone()).into_owned();
+        let spooled = spooled.map(|spooled| Spooled { secrets: Some(secrets), ..spooled });
         match admit(&topic, &self.caller.route.events, &self.caller.parallel) {
             Admission::Accepted | Admission::Coordination => {
                 let said = format!("emitted {topic}");

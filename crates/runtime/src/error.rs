@@ -52,6 +52,9 @@ pub enum DriveError {
     OtherSource { run: String, began: Word<ItemSource>, now: ItemSource },
     #[error(transparent)]
     Git(#[from] GitError),
+    /// A squad works in a repository with a commit.
+    #[error("{0}")]
+    NoRepository(GitError),
     #[error(transparent)]
     Mail(#[from] MailError),
     #[error("no branch is checked out: a review is about a branch")]

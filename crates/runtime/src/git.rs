@@ -33,6 +33,7 @@ pub use command::LOCATING_VARIABLES;
 pub(crate) use command::without_variables;
 pub use conflict::{Resolution, Sides};
 pub use error::GitError;
+pub(crate) use error::short;
 pub(crate) use gitdir::{common_dir, git_dir_at, linked_dot_git};
 pub use history::ChangeSummary;
 pub use merge_back::{Advanced, Change, MergeBack, Prepared, ProposedMerge};

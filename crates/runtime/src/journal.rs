@@ -152,6 +152,8 @@ impl From<Record> for NewRecord {
 pub struct Spooled {
     pub path: PathBuf,
     pub text: Arc<dyn crate::world::DiskFile>,
+    /// Values of secrets, which are masked together with what looks like a key; `None` where that is done already.
+    pub secrets: Option<Vec<Vec<u8>>>,
 }
 
 impl fmt::Debug for Spooled {

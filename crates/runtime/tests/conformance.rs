@@ -158,7 +158,7 @@ fn spool_with(text: &[u8], faults: Faults) -> Spooled {
     disk.set_contents("/spool", text);
     let file = disk.open(Path::new("/spool"), Access::Read).unwrap();
     disk.set_faults(faults);
-    Spooled { path: PathBuf::from("/spool"), text: Arc::from(file) }
+    Spooled { path: PathBuf::from("/spool"), text: Arc::from(file), secrets: None }
 }
 
 fn spool(text: &[u8]) -> Spooled {
@@ -241,6 +241,7 @@ macro_rules! every_case {
             a_spool_of_three_megabytes_comes_back
             a_spool_that_is_not_utf8_is_shown_as_well_as_can_be
             a_character_across_two_pieces_of_a_spool_is_whole
+            a_secret_across_two_pieces_of_a_spool_is_masked
             spooled_records_are_adjacent_to_their_neighbours
             a_spool_that_cannot_be_read_is_refused_by_name
             a_spool_for_a_text_that_the_record_has_not_is_refused

@@ -498,7 +498,7 @@ fn emit_a_large_payload() {
         file.write_all(&[b'x'; 1024 * 1024]).unwrap();
     }
     let text = Arc::from(World::real().disk.open(&path, Access::Read).unwrap());
-    let spooled = Spooled { path: path.clone(), text };
+    let spooled = Spooled { path: path.clone(), text, secrets: None };
 
     let before = peak();
     let payload = Payload::File(&spooled, BYTES);

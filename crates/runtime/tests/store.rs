@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use autoloop_core::agents::Dollars;
 use autoloop_core::record::{
@@ -13,7 +15,9 @@ use autoloop_core::record::{
 };
 use autoloop_core::review::Verdict;
 use autoloop_core::squad::Effort;
-use autoloop_runtime::journal::{FileJournal, FileSettings};
+use autoloop_runtime::journal::{
+    Append, AppendError, FileJournal, FileSettings, Journal, NewRecord, Position, ReadError, Visit,
+};
 use autoloop_runtime::layout::StateDir;
 use autoloop_runtime::site::Site;
 use autoloop_runtime::store::{self, Follower, Store, StoreError, Table};
@@ -433,6 +437,13 @@ fn a_journal_that_was_replaced_is_folded_anew() {
     fs::rename(place.dir.path().join("other"), place.journal_path()).unwrap();
     assert_eq!(place.query_after_update("select id from runs"), "calm-heron\n");
 
+    // Another file with the same last line at the same place.
+    let text = fs::read_to_string(place.journal_path()).unwrap();
+    let edited = text.replacen("a small tool", "a large tool", 1);
+    fs::write(place.dir.path().join("other"), edited).unwrap();
+    fs::rename(place.dir.path().join("other"), place.journal_path()).unwrap();
+    assert_eq!(place.query_after_update("select id from runs"), "");
+
     // The same file, cut: only its first line is left.
     let first = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
     fs::write(place.journal_path(), &bytes[..first]).unwrap();
@@ -497,8 +508,14 @@ fn an_old_file_becomes_what_a_new_one_is() {
     place.update().unwrap();
     let new = place.dump();
 
+    // It says that the journal is in its tables, which lack what the new ones have.
     let old = Place::new();
     fs::copy(place.journal_path(), old.journal_path()).unwrap();
+    old.update().unwrap();
+    let position = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let (file, position): (String, Vec<u8>) =
+        old.connect().query_row("SELECT file, position FROM journal", [], position).unwrap();
+    fs::remove_file(old.state_dir().store()).unwrap();
     let connection = old.connect();
     connection.execute_batch(include_str!("../src/store/1.sql")).unwrap();
     connection
@@ -510,6 +527,7 @@ fn an_old_file_becomes_what_a_new_one_is() {
              PRAGMA user_version = 1;",
         )
         .unwrap();
+    connection.execute("INSERT INTO journal VALUES (?1, ?2)", (file, position)).unwrap();
     connection.close().unwrap();
     old.update().unwrap();
     assert_eq!(old.dump(), new);
@@ -540,15 +558,23 @@ fn a_damaged_file_is_refused_and_rebuilt() {
     for (what, bytes) in [
         ("no database", b"not a database, but text that is long enough".repeat(200)),
         ("cut", good[..good.len() / 2].to_vec()),
-        ("a page is lost", torn),
+        ("a page is lost", torn.clone()),
     ] {
         fs::write(&path, bytes).unwrap();
-        fs::write(path.with_extension("db-wal"), b"a log of another database").unwrap();
         place.rebuild().unwrap();
         assert_eq!(place.dump(), dump, "{what}");
         place.update().unwrap();
         assert_eq!(place.dump(), dump, "{what}");
     }
+    // Another process has it open, so SQLite keeps its log, which fits the new database as well.
+    let other = place.connect();
+    other.execute_batch("CREATE TABLE left_over (x)").unwrap();
+    fs::write(&path, &torn).unwrap();
+    place.rebuild().unwrap();
+    assert_eq!(place.dump(), dump, "held open");
+    drop(other);
+    assert_eq!(place.dump(), dump, "let go");
+
     fs::write(&path, b"no database ".repeat(100)).unwrap();
     let refused = place.update().unwrap_err();
     assert!(matches!(refused, StoreError::Damaged { .. }), "{refused}");
@@ -617,11 +643,46 @@ fn until(what: &str, done: impl Fn() -> bool) {
     autoloop_testkit::sandbox::until(what, || done().then_some(()));
 }
 
+/// A journal that counts how often its end is looked up: once in each attempt to fold it.
+struct Counting {
+    journal: Arc<dyn Journal>,
+    attempts: Arc<AtomicUsize>,
+}
+
+impl Journal for Counting {
+    fn append(&self, records: &[NewRecord], how: Append) -> Result<Position, AppendError> {
+        self.journal.append(records, how)
+    }
+
+    fn read(&self, from: Position, visit: &mut Visit<'_>) -> Result<Position, ReadError> {
+        self.journal.read(from, visit)
+    }
+
+    fn head(&self) -> Result<Position, ReadError> {
+        self.attempts.fetch_add(1, Ordering::SeqCst);
+        self.journal.head()
+    }
+
+    fn wait(&self, after: Position, timeout: Duration) -> Result<Position, ReadError> {
+        self.journal.wait(after, timeout)
+    }
+
+    fn path(&self) -> &Path {
+        self.journal.path()
+    }
+
+    fn handle(&self) -> Arc<dyn Journal> {
+        let (journal, attempts) = (self.journal.handle(), Arc::clone(&self.attempts));
+        Arc::new(Counting { journal, attempts })
+    }
+}
+
 #[test]
 fn a_follower_keeps_up_and_a_lock_only_delays_it() {
     let place = Place::new();
     let mut squad = story(&place, "swift-otter");
-    let journal = place.journal();
+    let attempts = Arc::new(AtomicUsize::new(0));
+    let journal = Counting { journal: place.journal().handle(), attempts: Arc::clone(&attempts) };
     let state_dir = place.state_dir();
     let site = Site::new(&place.world, &journal, &state_dir);
     let follower = Follower::start(&site).unwrap();
@@ -629,13 +690,16 @@ fn a_follower_keeps_up_and_a_lock_only_delays_it() {
     until("the first rows", || reviews().is_some_and(|table| lines(&table) == "2\n"));
 
     let other = place.connect();
-    other.execute_batch("PRAGMA journal_mode = WAL; BEGIN EXCLUSIVE").unwrap();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
     let turn = squad.review(2, "b");
     squad.answer(answer(turn, &squad, Some(2), true));
     // Far more pokes than are taken: none of them waits.
     (0..10_000).for_each(|_| follower.poke());
+    let before = attempts.load(Ordering::SeqCst);
+    until("attempts that fail", || attempts.load(Ordering::SeqCst) > before + 2);
     assert_eq!(lines(&reviews().unwrap()), "2\n");
     other.execute_batch("COMMIT").unwrap();
+    // Without another poke.
     until("the row behind the lock", || lines(&reviews().unwrap()) == "3\n");
 
     squad.end(turn, 0.5);

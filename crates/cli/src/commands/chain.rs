@@ -7,6 +7,7 @@ use autoloop_core::chain::{
 };
 use autoloop_core::coordinator::{Holder, Status};
 use autoloop_core::format::json_text;
+use autoloop_core::limits::Limit;
 use autoloop_core::table;
 use autoloop_core::views::usage::Usages;
 use autoloop_core::wire_enum::Word;
@@ -191,7 +192,10 @@ fn carry_out(
 fn print_result(chain: &Chain, journal: &dyn Journal, as_json: bool) -> Result<(), Failure> {
     let usages = journal.fold::<Usages>()?.view;
     let text = match as_json {
-        true => json_text(&json(chain, Tree::new(&chains(journal)?, &Chain::status), &usages, 0)),
+        true => {
+            let chains = chains(journal)?;
+            json_text(&json(chain, Tree::new(&chains, &Chain::status, &usages), &usages, 0))
+        }
         false => format!(
             "chain {}: {} ({}) after {} of {} steps{}\n",
             chain.id,
@@ -244,12 +248,17 @@ fn verdict(chain: &Chain, launch: &Launch, session: &Session<'_>) -> Result<(), 
         return Ok(());
     }
     let is_failed = |step: &&ChainStep| step.stop_reason.is_some() && !step.is_success();
-    let failure = Failure::failed(match chain.steps.last().filter(is_failed) {
+    let failed = chain.steps.last().filter(is_failed);
+    let failure = Failure::failed(match failed {
         Some(step) => {
             let (number, preset, why) = (step.number, &step.preset, step.state());
             format!("chain '{id}' ended with {outcome}: step {number} ({preset}): {why}")
         }
         None => format!("chain '{id}' ended with {outcome}"),
     });
-    Err(failure.hint(format!("resume it with `{}`", resume_command(launch))))
+    let limits = [Limit::Cost, Limit::Tokens, Limit::Runtime].map(Limit::stop_reason);
+    let reason = failed.and_then(|step| step.stop_reason.as_ref());
+    let is_limit = limits.iter().any(|limit| reason.is_some_and(|reason| *reason == *limit));
+    let first = if is_limit { "raise the limit and " } else { "" };
+    Err(failure.hint(format!("{first}resume it with `{}`", resume_command(launch))))
 }

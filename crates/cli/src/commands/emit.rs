@@ -138,6 +138,6 @@ fn spooled(path: &Path, world: &World) -> Result<(Spooled, u64), Failure> {
         );
         return Err(Failure::usage(message).hint("emit the path of the file instead of its text"));
     }
-    let spooled = Spooled { path: path.to_owned(), text: Arc::from(text) };
+    let spooled = Spooled { path: path.to_owned(), text: Arc::from(text), secrets: None };
     Ok((spooled, stat.len))
 }

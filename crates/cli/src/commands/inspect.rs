@@ -262,7 +262,8 @@ fn print_chain(project: &Project, name: Option<&str>, format: Format) -> Result<
         let listed = list.runs.get(&chain.id).and_then(|run| list.status(run));
         listed.unwrap_or_else(|| chain.status())
     };
-    let tree = Tree::new(&chains, &status);
+    let usages = journal.fold::<Usages>()?.view;
+    let tree = Tree::new(&chains, &status, &usages);
     let id = name.map(|name| list.find(name)).transpose()?.map(|run| run.id());
     let text = match id {
         Some(id) => {

@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 use autoloop_core::chain::Budget;
 use autoloop_core::config::Effort;
 use autoloop_core::coordinator::Kind;
+use autoloop_core::format::Format;
 use autoloop_core::record::SquadEnd;
 use autoloop_core::squad::{LoopState, Squad, SquadRun};
+use autoloop_core::views::squad::render_loops;
 use autoloop_core::views::usage::Usages;
 use autoloop_runtime::drive::{SquadDriver, SquadOrder};
 use autoloop_runtime::launch::Launch;
@@ -227,7 +229,7 @@ fn print_result(
     let usage = usages.total(Some(&squad.id));
     let is_planned = squad.finish.as_ref().is_some_and(|end| end.outcome == SquadEnd::Planned);
     let text = match as_json {
-        true => format!("{}\n", squad.summary()),
+        true => render_loops(squad, squad.status(), Format::Json),
         false if is_planned => spec::printed(&squad.tasks, &squad.groups),
         false => {
             let (began, ended) = &squad.times;

@@ -6,7 +6,7 @@ use autoloop_testkit::slots::git;
 use insta::assert_snapshot;
 
 /// The last line of a turn of claude with this cost and this many tokens.
-fn result(cost: &str, tokens: u64) -> String {
+pub(crate) fn result(cost: &str, tokens: u64) -> String {
     format!(
         r#"{{"type":"result","subtype":"success","is_error":false,"result":"ok","total_cost_usd":{cost},"usage":{{"input_tokens":{tokens},"output_tokens":0}}}}"#
     )
@@ -17,7 +17,7 @@ fn project(settings: &str) -> Sandbox {
     agent(&format!("\"$T\" emit step >&2; echo '{}'", result("0.25", 1_000)), settings)
 }
 
-fn agent(script: &str, settings: &str) -> Sandbox {
+pub(crate) fn agent(script: &str, settings: &str) -> Sandbox {
     let settings = format!("backend.output = 'claude'\nevent_loop.max_iterations = 20\n{settings}");
     Sandbox::with_agent(env!("CARGO_BIN_EXE_autoloop"), script, &settings)
 }
@@ -37,11 +37,11 @@ fn told(sandbox: &Sandbox, output: &Output) -> String {
     format!("exit {:?}\n{}", output.code, lines.join("\n").replace(&id(sandbox), "[RUN]"))
 }
 
-fn turns(sandbox: &Sandbox) -> usize {
+pub(crate) fn turns(sandbox: &Sandbox) -> usize {
     sandbox.fields("backend.finish", "exit_code").len()
 }
 
-fn reasons(sandbox: &Sandbox) -> String {
+pub(crate) fn reasons(sandbox: &Sandbox) -> String {
     sandbox.fields("loop.stop", "reason").join(" ")
 }
 

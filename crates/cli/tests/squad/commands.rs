@@ -18,7 +18,53 @@ fn a_plan_that_cannot_be_used_is_refused_with_the_reason() {
         sandbox.write("plan.toml", plan);
         squad(&sandbox, "")
     });
-    assert_snapshot!(said.join("\n"), @"");
+    assert_snapshot!(said.join("\n"), @r"
+    exit 2
+    --- stderr
+    error: the tasks depend on each other in a cycle: a after b after a
+     --> plan.toml:8:10
+      |
+    8 | after = ['a']
+      |          ^^^
+
+    autoloop: the plan plan.toml cannot be built
+    exit 2
+    --- stderr
+    error: unknown task 'x': no [[task]] has this id; did you mean 'a'?
+     --> plan.toml:5:15
+      |
+    5 | tasks = ['a', 'x']
+      |               ^^^
+
+    autoloop: the plan plan.toml cannot be built
+    exit 2
+    --- stderr
+    error: no group has task 'b'
+     --> plan.toml:5:6
+      |
+    5 | id = 'b'
+      |      ^^^
+
+    autoloop: the plan plan.toml cannot be built
+    exit 2
+    --- stderr
+    error: missing field `title`, in `task`
+     --> plan.toml:1:1
+      |
+    1 | [[task]]
+      | ^^^^^^^^
+
+    autoloop: the plan plan.toml cannot be built
+    exit 2
+    --- stderr
+    error: invalid TOML: unclosed array, expected `]`
+     --> plan.toml:1:9
+      |
+    1 | task = [
+      |         ^
+
+    autoloop: the plan plan.toml cannot be built
+    ");
     assert_eq!(sandbox.journal(), "");
 }
 
@@ -39,7 +85,65 @@ fn a_command_line_that_cannot_be_meant_is_refused() {
         &["squad", "clean", "--run", "nobody"],
     ]
     .map(|words| format!("$ {}\n{}", words.join(" "), told(&sandbox, words)));
-    assert_snapshot!(said.join("\n"), @"");
+    assert_snapshot!(said.join("\n"), @r"
+    $ squad
+    exit 2
+    --- stderr
+    autoloop: no specification: nothing says what to build
+      hint: name a file or a text: `autoloop squad spec.md`, or a plan: `--plan plan.toml`
+    $ squad spec.md
+    exit 2
+    --- stderr
+    autoloop: no such file: spec.md
+      hint: a specification that is not a file needs at least two words
+    $ squad .
+    exit 2
+    --- stderr
+    autoloop: the specification is a directory: .
+      hint: name a file or a text before the directory of the project
+    $ squad   --no-watch
+    exit 2
+    --- stderr
+    autoloop: the specification is empty: ' '
+    $ squad --plan nothing.toml
+    exit 2
+    --- stderr
+    autoloop: --plan: no such file: nothing.toml
+    $ squad build it --effort huge
+    exit 2
+    --- stderr
+    error: invalid value 'huge' for '--effort <LEVEL>'
+      [possible values: low, medium, high, max]
+
+    For more information, try '--help'.
+    $ squad build it --max-loops 0
+    exit 2
+    --- stderr
+    error: invalid value '0' for '--max-loops <N>': 0 is not in 1..=1000
+
+    For more information, try '--help'.
+    $ squad --plan plan.toml --reviewer no-such-agent
+    exit 1
+    --- stderr
+    autoloop: cannot start 'no-such-agent': not found in PATH; squad.reviewer.command (flag: --set) names it
+      hint: install it, put its directory on PATH, make it executable, or name another agent
+    $ squad --resume
+    exit 1
+    --- stderr
+    autoloop: no squad to resume in [DIR]/.autoloop/journal.jsonl: no squad was started there
+      hint: start a new squad with `autoloop squad SPEC`
+    $ squad --resume=nobody
+    exit 1
+    --- stderr
+    autoloop: no run 'nobody' in [DIR]/.autoloop/journal.jsonl
+      hint: list all runs with `autoloop loops --all`
+      hint: start a new squad with `autoloop squad SPEC`
+    $ squad clean --run nobody
+    exit 1
+    --- stderr
+    autoloop: no squad 'nobody'
+      hint: list all runs with `autoloop loops --all`
+    ");
     assert_eq!(sandbox.journal(), "");
 }
 
@@ -47,7 +151,11 @@ fn a_command_line_that_cannot_be_meant_is_refused() {
 fn a_squad_needs_a_repository() {
     let sandbox = project(GOOD, &[&["a"]], "");
     std::fs::remove_dir_all(sandbox.path(".git")).unwrap();
-    assert_snapshot!(squad(&sandbox, ""), @"");
+    assert_snapshot!(squad(&sandbox, ""), @r"
+    exit 2
+    --- stderr
+    autoloop: [DIR] is not in a git repository; run `git init` there and commit the files
+    ");
 }
 
 #[test]
@@ -73,5 +181,11 @@ fn an_agent_is_told_what_it_works_on() {
     completes(&sandbox, "--effort max");
     let said = rows(&sandbox, "squad.turn.finish", &["output"]);
     let first: Vec<&str> = said.iter().filter_map(|output| output.lines().next()).collect();
-    assert_snapshot!(first.join("\n"), @"");
+    assert_snapshot!(first.join("\n"), @r"
+    build run=[RUN] loop=[RUN]-1 task=a ticket=32 bin=yes
+    checkpoint run=[RUN] loop=[RUN]-1 task= ticket=32 bin=yes
+    build run=[RUN] loop=[RUN]-1 task=a ticket=32 bin=yes
+    review run=[RUN] loop=[RUN]-1 task=a ticket=32 bin=yes
+    review run=[RUN] loop= task= ticket=32 bin=yes
+    ");
 }

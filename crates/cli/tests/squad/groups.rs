@@ -30,7 +30,9 @@ fn a_group_is_merged_when_all_of_it_has_passed_and_then_the_next_begins() {
     // The second group begins with the work of the first one.
     let base = &sandbox.fields("squad.loop", "base")[2];
     assert_eq!(git(&sandbox, &["ls-tree", "--name-only", base, "a.txt", "b.txt"]), "a.txt\nb.txt");
-    assert_eq!(subjects(&sandbox), ["c: write c", "b: write b", "a: write a", "first"]);
+    let mut subjects = subjects(&sandbox);
+    subjects.sort();
+    assert_eq!(subjects, ["a: write a", "b: write b", "c: write c", "first"]);
 }
 
 #[test]
@@ -51,13 +53,11 @@ fn eight_loops_that_pass_at_once_are_merged_one_after_another() {
 
 #[test]
 fn no_more_loops_work_at_once_than_are_allowed() {
-    let build = "mkdir \"$LOCKS/$T\"; ls \"$LOCKS\" | wc -l >> \"$LOCKS.most\"; work; rmdir \"$LOCKS/$T\"; complete";
+    let build = "LOCKS=\"$AUTOLOOP_PROJECT_DIR/home/locks\"
+        mkdir -p \"$LOCKS/$T\"; ls \"$LOCKS\" | wc -l >> \"$LOCKS.most\"; work; rmdir \"$LOCKS/$T\"; complete";
     let sandbox = project(Agents { build, ..GOOD }, &[&["a", "b", "c", "d"]], "");
-    let locks = sandbox.path("locks");
-    std::fs::create_dir(&locks).unwrap();
-    let sandbox = sandbox.env("LOCKS", &locks);
     completes(&sandbox, "--max-loops 2");
-    let most = String::from_utf8(sandbox.read("locks.most")).unwrap();
+    let most = String::from_utf8(sandbox.read("home/locks.most")).unwrap();
     let most: Vec<u32> = most.lines().map(|line| line.trim().parse().unwrap()).collect();
     assert!(most.len() == 4 && most.iter().all(|count| *count <= 2), "{most:?}");
 }
@@ -65,5 +65,19 @@ fn no_more_loops_work_at_once_than_are_allowed() {
 #[test]
 fn what_a_squad_prints() {
     let sandbox = project(GOOD, &[&["a"]], "");
-    assert_snapshot!(squad(&sandbox, "--effort low"), @"");
+    assert_snapshot!(squad(&sandbox, "--effort low"), @r"
+    exit 0
+    --- stdout
+    squad [RUN]: completed: 1 of 1 task merged
+    --- stderr
+    squad [RUN] begins: low effort, at most 4 loops at once
+      1 task in 1 group
+      [RUN]-1  a: write a
+      [RUN]-1  build
+      [RUN]-1  review
+      [RUN]-1  review: pass (unverified: no check ran)
+      [RUN]-1  merged
+    review of the merged work
+    review of the merged work: pass (unverified: no check ran)
+    ");
 }

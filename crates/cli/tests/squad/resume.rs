@@ -67,11 +67,10 @@ fn a_squad_killed_after_any_record_ends_like_an_undisturbed_one() {
 
 #[test]
 fn a_squad_that_is_interrupted_is_resumed() {
-    let build =
-        "work; if [ $T = a ] && [ ! -e \"$MARK\" ]; then touch \"$MARK\"; sleep 100; fi; complete";
+    let build = "work; MARK=\"$AUTOLOOP_PROJECT_DIR/home/mark\"; mkdir -p \"${MARK%/*}\"
+        if [ $T = a ] && [ ! -e \"$MARK\" ]; then touch \"$MARK\"; sleep 100; fi; complete";
     let sandbox = project(Agents { build, ..GOOD }, &[&["a", "b"]], "");
-    let mark = sandbox.path("mark");
-    let sandbox = sandbox.env("MARK", &mark);
+    let mark = sandbox.path("home/mark");
     let mut harness = started(&sandbox, &["--plan", "plan.toml", "--effort", "low"]);
     until("the builder", || mark.exists().then_some(()));
     rustix::process::kill_process(
@@ -106,12 +105,32 @@ fn two_squads_in_one_directory_have_nothing_in_common() {
 fn a_squad_at_its_limit_stops_and_continues_with_a_higher_one() {
     let build = "work; call record_cost '{\"costUsd\":0.6}'; complete";
     let sandbox = project(Agents { build, ..GOOD }, &[&["a"], &["b"], &["c"]], "");
-    assert_snapshot!(squad(&sandbox, "--effort low --set limits.max_cost_usd=10"), @"");
-    let end = rows(&sandbox, "squad.finish", &["outcome"]);
-    if end == ["max_cost"] {
-        let said = told(&sandbox, &["squad", "--resume", "--no-watch", "--budget", "1000"]);
-        assert!(said.starts_with("exit 0\n"), "{said}");
-        assert_eq!(files(&sandbox), ["a.txt", "b.txt", "c.txt"]);
-        assert_eq!(count(&sandbox, "build"), 3);
-    }
+    assert_snapshot!(squad(&sandbox, "--effort low --set limits.max_cost_usd=5"), @r"
+    exit 1
+    --- stdout
+    squad [RUN]: stopped: 1 of 3 tasks merged
+    --- stderr
+    squad [RUN] begins: low effort, at most 4 loops at once
+      3 tasks in 3 groups
+      [RUN]-1  a: write a
+      [RUN]-1  build
+      [RUN]-1  review
+      [RUN]-1  review: pass (unverified: no check ran)
+      [RUN]-1  merged
+      [RUN]-2  b: write b
+      [RUN]-2  build
+    autoloop: squad '[RUN]' stopped: the run took $4.20 of $5.00, and another turn may take $1.00 (limits.max_cost_usd)
+      hint: 1 task merged; carry on with `autoloop squad --resume=[RUN] --budget 10`
+    ");
+    assert_eq!(rows(&sandbox, "squad.finish", &["outcome"]), ["max_cost"]);
+    assert!(files(&sandbox).len() < 3);
+    // With the same limit nothing more is started.
+    let started = turns(&sandbox).len();
+    let said = told(&sandbox, &["squad", "--resume", "--no-watch"]);
+    assert!(said.starts_with("exit 1\n") && said.contains("limits.max_cost_usd"), "{said}");
+    assert_eq!(turns(&sandbox).len(), started);
+    let said = told(&sandbox, &["squad", "--resume", "--no-watch", "--budget", "1000"]);
+    assert!(said.starts_with("exit 0\n"), "{said}");
+    assert_eq!(files(&sandbox), ["a.txt", "b.txt", "c.txt"]);
+    assert_eq!(count(&sandbox, "build"), 3);
 }

@@ -8,21 +8,21 @@ use autoloop_testkit::slots::git;
 /// The scripts of the agents, by the phase that they are started for. `$T` is the task, and `$N` how often its builder
 /// has worked, by the lines of its file.
 #[derive(Clone, Copy, Debug)]
-pub struct Agents<'a> {
-    pub build: &'a str,
-    pub revise: &'a str,
+pub(crate) struct Agents<'a> {
+    pub(crate) build: &'a str,
+    pub(crate) revise: &'a str,
     /// Of the completed work of a loop.
-    pub review: &'a str,
-    pub checkpoint: &'a str,
+    pub(crate) review: &'a str,
+    pub(crate) checkpoint: &'a str,
     /// Of the tasks, the plan and the merged work.
-    pub judge: &'a str,
-    pub conflict: &'a str,
-    pub enumerate: &'a str,
-    pub plan: &'a str,
+    pub(crate) judge: &'a str,
+    pub(crate) conflict: &'a str,
+    pub(crate) enumerate: &'a str,
+    pub(crate) plan: &'a str,
 }
 
 /// Agents that succeed.
-pub const GOOD: Agents<'_> = Agents {
+pub(crate) const GOOD: Agents<'_> = Agents {
     build: "work; complete",
     revise: "work; complete",
     review: "answer true",
@@ -35,7 +35,7 @@ pub const GOOD: Agents<'_> = Agents {
 
 const WORDS: &str = r#"
 call() { "$AUTOLOOP_BIN" mcp call "$@"; }
-work() { echo "$AUTOLOOP_PHASE $AUTOLOOP_ITERATION" >> "$T.txt"; }
+work() { grep -qx "$AUTOLOOP_PHASE $AUTOLOOP_ITERATION" "$T.txt" 2>/dev/null || echo "$AUTOLOOP_PHASE $AUTOLOOP_ITERATION" >> "$T.txt"; }
 complete() { call complete_task "{\"taskId\":\"$T\"}"; }
 answer() { call set_loop_review_result "{\"loopId\":\"$L\",\"passed\":$1${2:+,$2}}"; }
 judge() { call set_review_result "{\"passed\":$1${2:+,$2}}"; }
@@ -44,7 +44,7 @@ N=$(cat "$T.txt" 2>/dev/null | wc -l)
 "#;
 
 /// A repository with these groups of tasks as `plan.toml`, and these agents.
-pub fn project(agents: Agents<'_>, groups: &[&[&str]], settings: &str) -> Sandbox {
+pub(crate) fn project(agents: Agents<'_>, groups: &[&[&str]], settings: &str) -> Sandbox {
     let Agents { build, revise, review, checkpoint, judge, conflict, enumerate, plan } = agents;
     let phases = [
         ("build", build),
@@ -86,31 +86,31 @@ fn plan_text(groups: &[&[&str]]) -> String {
 }
 
 /// Runs a squad with the plan, and returns what it prints without its id.
-pub fn squad(sandbox: &Sandbox, flags: &str) -> String {
+pub(crate) fn squad(sandbox: &Sandbox, flags: &str) -> String {
     let words = ["squad", "--plan", "plan.toml", "--no-watch"];
     let words: Vec<&str> = words.into_iter().chain(flags.split_whitespace()).collect();
     told(sandbox, &words)
 }
 
 /// The same, where it reaches its goal.
-pub fn completes(sandbox: &Sandbox, flags: &str) {
+pub(crate) fn completes(sandbox: &Sandbox, flags: &str) {
     let said = squad(sandbox, flags);
     assert!(said.starts_with("exit 0\n"), "{said}");
 }
 
 /// Runs `autoloop …` and returns its output, without the squad's id.
-pub fn told(sandbox: &Sandbox, args: &[&str]) -> String {
+pub(crate) fn told(sandbox: &Sandbox, args: &[&str]) -> String {
     hidden(sandbox, &sandbox.run(args).to_string())
 }
 
 /// A text without the ids of squads.
-pub fn hidden(sandbox: &Sandbox, text: &str) -> String {
+pub(crate) fn hidden(sandbox: &Sandbox, text: &str) -> String {
     let runs = sandbox.fields("squad.start", "run");
     runs.iter().fold(text.to_owned(), |text, run| text.replace(run, "[RUN]"))
 }
 
 /// The records of a topic, as their named fields; an absent field is `-`.
-pub fn rows(sandbox: &Sandbox, topic: &str, names: &[&str]) -> Vec<String> {
+pub(crate) fn rows(sandbox: &Sandbox, topic: &str, names: &[&str]) -> Vec<String> {
     let journal = sandbox.journal();
     let records = journal.lines().filter_map(|line| {
         let record: BTreeMap<String, serde_json::Value> = serde_json::from_str(line).ok()?;
@@ -129,29 +129,29 @@ pub fn rows(sandbox: &Sandbox, topic: &str, names: &[&str]) -> Vec<String> {
 }
 
 /// What agents did, in order: the phase, the task and the attempt.
-pub fn turns(sandbox: &Sandbox) -> Vec<String> {
+pub(crate) fn turns(sandbox: &Sandbox) -> Vec<String> {
     rows(sandbox, "squad.turn", &["phase", "loop_id", "attempt"])
 }
 
 /// How often agents were started in a phase.
-pub fn count(sandbox: &Sandbox, phase: &str) -> usize {
+pub(crate) fn count(sandbox: &Sandbox, phase: &str) -> usize {
     sandbox.fields("squad.turn", "phase").iter().filter(|found| *found == phase).count()
 }
 
 /// The files that the commit checked out in the project has, but for those of the scene.
-pub fn files(sandbox: &Sandbox) -> Vec<String> {
+pub(crate) fn files(sandbox: &Sandbox) -> Vec<String> {
     let ours = ["README.md", "agent.sh", "autoloops.toml", "plan.toml", ".gitignore"];
     let found = git(sandbox, &["ls-tree", "-r", "--name-only", "HEAD"]);
     found.lines().filter(|name| !ours.contains(name)).map(str::to_owned).collect()
 }
 
 /// The subjects of the commits in the project, the latest first, without merges.
-pub fn subjects(sandbox: &Sandbox) -> Vec<String> {
+pub(crate) fn subjects(sandbox: &Sandbox) -> Vec<String> {
     git(sandbox, &["log", "--no-merges", "--format=%s"]).lines().map(str::to_owned).collect()
 }
 
 /// What `autoloop store sql` prints.
-pub fn sql(sandbox: &Sandbox, query: &str) -> String {
+pub(crate) fn sql(sandbox: &Sandbox, query: &str) -> String {
     let done = sandbox.run(&["store", "sql", query]);
     assert_eq!(done.code, Some(0), "{done}");
     hidden(sandbox, done.stdout.trim_end())

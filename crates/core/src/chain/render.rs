@@ -9,9 +9,12 @@ use crate::coordinator::Status;
 use crate::format::{Format, json_text};
 use crate::table;
 use crate::text;
+use crate::views::usage::{Facts, Sum, Usages};
 use crate::wire_enum::Word;
 
-type Row = [String; 4];
+const HEADER: [&str; 5] = ["step", "preset", "run", "ended with", "usage"];
+
+type Row = [String; 5];
 
 /// The maximum depth. Nothing deeper is shown, because forged records may form a cycle.
 pub const DEEPEST: usize = 50;
@@ -21,11 +24,31 @@ pub const DEEPEST: usize = 50;
 pub struct Tree<'a> {
     chains: &'a [Chain],
     status: &'a dyn Fn(&Chain) -> Status,
+    usages: &'a Usages,
 }
 
 impl<'a> Tree<'a> {
-    pub fn new(chains: &'a [Chain], status: &'a dyn Fn(&Chain) -> Status) -> Self {
-        Tree { chains, status }
+    pub fn new(
+        chains: &'a [Chain],
+        status: &'a dyn Fn(&Chain) -> Status,
+        usages: &'a Usages,
+    ) -> Self {
+        Tree { chains, status, usages }
+    }
+
+    /// What a chain or a step used, with the chains that its steps requested.
+    fn usage(self, run: &str) -> Option<Sum> {
+        self.usages.total(Some(run)).known()
+    }
+
+    /// The last cell of a row is empty where nothing is known about the whole chain.
+    fn rows(self, chain: &Chain) -> Vec<Row> {
+        let is_known = self.usage(&chain.id).is_some();
+        let with_usage = |[number, preset, run, state]: [String; 4]| {
+            let usage = self.usage(&run).map_or_else(|| "-".to_owned(), |usage| usage.to_string());
+            [number, preset, run, state, if is_known { usage } else { String::new() }]
+        };
+        chain.rows().into_iter().map(with_usage).collect()
     }
 
     pub fn below(self, run: &str) -> impl Iterator<Item = &'a Chain> {
@@ -97,9 +120,16 @@ impl<'a> Tree<'a> {
         if let Some(parent) = chain.parent() {
             let _ = writeln!(out, "- requested by: {}", text::one_line(parent));
         }
-        out.push_str("\n| step | preset | run | ended with |\n|---|---|---|---|\n");
-        for row in chain.rows() {
-            let _ = writeln!(out, "| {} |", row.map(|cell| cell.replace('|', "\\|")).join(" | "));
+        let usage = self.usage(&chain.id);
+        if let Some(usage) = usage {
+            let _ = writeln!(out, "- usage: {usage}");
+        }
+        let columns = HEADER.len() - usize::from(usage.is_none());
+        let _ =
+            writeln!(out, "\n| {} |\n|{}", HEADER[..columns].join(" | "), "---|".repeat(columns));
+        for row in self.rows(chain) {
+            let cells = row.map(|cell| cell.replace('|', "\\|"));
+            let _ = writeln!(out, "| {} |", cells[..columns].join(" | "));
         }
         for step in &chain.steps {
             for below in self.below_step(step.run.as_deref(), level) {
@@ -113,14 +143,15 @@ impl<'a> Tree<'a> {
         let indent = "      ".repeat(depth);
         let name = text::one_line(chain.name());
         let state = self.state(chain);
-        let mut out = format!("{indent}chain {} ({name}): {state}\n", chain.id);
-        let rows = chain.rows();
+        let usage = self.usage(&chain.id).map(|usage| format!(", {usage}")).unwrap_or_default();
+        let mut out = format!("{indent}chain {} ({name}): {state}{usage}\n", chain.id);
+        let rows = self.rows(chain);
         let mut cells = rows.clone();
         for [number, ..] in &mut cells {
             *number = format!("{indent}{number:>3}");
         }
         table::pad(&mut cells);
-        for ([_, _, run, _], cells) in rows.iter().zip(&cells) {
+        for ([_, _, run, ..], cells) in rows.iter().zip(&cells) {
             out.push_str(&table::line(cells));
             for below in self.below_step(Some(run), depth) {
                 out.push_str(&self.terminal(below, depth + 1));
@@ -130,13 +161,14 @@ impl<'a> Tree<'a> {
     }
 
     fn json(self, chain: &'a Chain, depth: usize) -> ChainFacts<'a> {
-        let step = |[number, preset, run, _]: Row| {
+        let step = |[number, preset, run, _]: [String; 4]| {
             let number = number.parse().unwrap_or_default();
             let known = chain.step(number);
             let below = self.below_step(known.and_then(|step| step.run.as_deref()), depth);
             StepFacts {
                 step: number,
                 preset,
+                usage: self.usage(&run).map(|usage| usage.facts()),
                 run: Some(run).filter(|run| run != "-"),
                 begun: known.is_some(),
                 stop_reason: known
@@ -155,6 +187,7 @@ impl<'a> Tree<'a> {
             outcome: chain.outcome.as_ref().map(Word::as_str),
             began: &chain.times.0,
             last: &chain.times.1,
+            usage: self.usage(&chain.id).map(|usage| usage.facts()),
             steps: chain.rows().into_iter().map(step).collect(),
         }
     }
@@ -176,6 +209,7 @@ struct ChainFacts<'a> {
     outcome: Option<&'a str>,
     began: &'a str,
     last: &'a str,
+    usage: Option<Facts>,
     steps: Vec<StepFacts<'a>>,
 }
 
@@ -184,6 +218,7 @@ struct StepFacts<'a> {
     step: u64,
     preset: String,
     run: Option<String>,
+    usage: Option<Facts>,
     begun: bool,
     stop_reason: Option<String>,
     detail: Option<&'a str>,
@@ -191,7 +226,7 @@ struct StepFacts<'a> {
 }
 
 impl Chain {
-    fn rows(&self) -> Vec<Row> {
+    fn rows(&self) -> Vec<[String; 4]> {
         let presets = self.presets();
         let last = self.steps.last().map_or(0, |step| step.number).min(10_000);
         (1..=last.max(presets.len() as u64))

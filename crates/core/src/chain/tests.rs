@@ -6,6 +6,7 @@ use crate::record::{
     ChainComplete, ChainResume, ChainStepFinish, ChainStepStart, Heading, LoopStop, Record, print,
 };
 use crate::run::{Ending, Stage};
+use crate::views::usage::Usages;
 
 fn at(run: &str) -> Heading {
     let now = "2026-01-02T03:04:05.006Z".parse().unwrap();
@@ -265,8 +266,8 @@ proptest! {
             prop_assert_eq!(chain.first_open(), number);
         }
         for format in [Format::Markdown, Format::Terminal, Format::Json] {
-            let chains = [chain.clone()];
-            prop_assert!(!Tree::new(&chains, &Chain::status).render(&chain, format).is_empty());
+            let (chains, usages) = ([chain.clone()], Usages::default());
+            prop_assert!(!Tree::new(&chains, &Chain::status, &usages).render(&chain, format).is_empty());
         }
     }
 

@@ -83,6 +83,36 @@ fn a_turn_reserves_the_most_that_a_similar_one_took() {
     assert_eq!(next(&ledger, "b", 1.87), Some(0.125));
 }
 
+/// The ledger of a step knows only its own turns.
+#[test]
+fn what_earlier_steps_took_counts_too() {
+    let mut first = Ledger::default();
+    apply(&mut first, &LoopStart::default().record(&heading(0)));
+    turn(&mut first, "a", 0.75);
+    turn(&mut first, "a", 0.25);
+    apply(&mut first, &IterationFinish::default().record(&heading(7)));
+    let earlier = first.spent();
+    assert_eq!(earlier.taken, Amounts { cost: dollars(1.0), tokens: 2_000 });
+    assert_eq!((earlier.largest.cost, earlier.time), (dollars(0.75), Duration::from_secs(7)));
+
+    let mut ledger = Ledger::default();
+    apply(&mut ledger, &LoopStart::default().record(&heading(20)));
+    let limits = |cost: f64| RunLimits { earlier, ..of_cost(cost) };
+    let next = |cost: f64| ledger.reserve(&start("", "b"), &limits(cost), at(20));
+    // Its first turn is expected to take as much as theirs did.
+    assert_eq!(cost_of(next(100.0)), Some(0.75));
+    assert_eq!(cost_of(next(1.75)), Some(0.75));
+    let reached = next(1.5).unwrap_err();
+    insta::assert_snapshot!(reached.detail, @"the chain took $1.00 of $1.50, and another turn may take $0.75 (limits.max_cost_usd)");
+    let run = Limits { runtime: Some(Duration::from_secs(10)), ..Limits::default() };
+    let limits = RunLimits { run, earlier, ..RunLimits::default() };
+    let left = ledger.time_left("", &[Scope::Run], &limits, at(21)).unwrap();
+    assert_eq!((left.time, left.key), (Duration::from_secs(2), Key::MaxRuntime));
+    assert_eq!(ledger.is_late(&limits, at(21)), None);
+    let reached = ledger.is_late(&limits, at(23)).unwrap();
+    insta::assert_snapshot!(reached.detail, @"the chain took 10s of 10s (limits.max_runtime)");
+}
+
 #[test]
 fn turns_under_way_are_reserved_and_settled() {
     let mut ledger = Ledger::default();

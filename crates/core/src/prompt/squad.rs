@@ -23,7 +23,7 @@ pub fn enumerate(squad: &Squad) -> String {
     section(&mut out, "## Tasks", rules);
     before(&mut out, squad, SquadPhase::Enumerate, SquadSubject::Enumerate);
     let example =
-        r#"{"id": "t1", "title": "Parse the header", "description": "…", "acceptance": "…"}"#;
+        r#"{"taskId": "t1", "title": "Parse the header", "description": "…", "acceptance": "…"}"#;
     section(&mut out, "## Your tools", &tool("write_task", "for each task", example));
     out
 }
@@ -43,7 +43,7 @@ pub fn plan(squad: &Squad) -> String {
         - The plan is empty now: add all groups, in order.";
     section(&mut out, "## Rules", rules);
     before(&mut out, squad, SquadPhase::Plan, SquadSubject::Plan);
-    let example = r#"{"tasks": ["t1", "t2"]}"#;
+    let example = r#"{"taskIds": ["t1", "t2"]}"#;
     section(&mut out, "## Your tools", &tool("add_plan_group", "for each group", example));
     out
 }
@@ -118,9 +118,10 @@ pub fn conflict(squad: &Squad, it: &Loop, files: &str) -> String {
     );
     task_section(&mut out, "## The Task of the Loop", squad, it);
     section(&mut out, "## Other Loops (for context)", &other_loops(squad, it));
-    let about = "Resolve the conflicts so that the contributions of both sides are kept, and remove all markers. You may \
-        stage the files or commit the merge, but need not. Change no other file, and do not abort the merge. The harness \
-        looks at the files only: a marker that is left, or a side that is missing, and nothing of it is used.";
+    let about = "Resolve the conflicts so that the contributions of both sides are kept, remove all markers, and stage \
+        the files with `git add`. You may commit the merge, but need not. Change no other file, and do not abort the \
+        merge. The harness looks at the files and the index only: with a marker, an unmerged file or a missing side, \
+        nothing of it is used.";
     section(&mut out, "## What to Do", about);
     out
 }

@@ -188,7 +188,7 @@ impl Squad {
     pub fn phase_problem(&self, phase: SquadPhase) -> Option<String> {
         let end = self.phase_turns(phase).last()?.end()?;
         if let Some(reason) = &end.reason {
-            return Some(format!("the agent of phase '{phase}' failed: {reason}"));
+            return Some(reason.clone());
         }
         let tool = match phase {
             SquadPhase::Enumerate if self.tasks.is_empty() => "write_task",
@@ -196,7 +196,7 @@ impl Squad {
             SquadPhase::Plan => return self.forgotten(),
             _ => return None,
         };
-        Some(format!("the agent of phase '{phase}' ended without a call of {tool}"))
+        Some(format!("the planner ended without a call of {tool}"))
     }
 
     /// The tasks that are in no group.
@@ -253,7 +253,7 @@ fn build(squad: &Squad, rules: &SquadRules) -> Vec<Step> {
     let group = &squad.groups[place];
     let loops: Vec<&Loop> = squad.group_loops(group).filter_map(|(_, it)| it).collect();
     let is_ready = |it: &&Loop| it.state.is_joined() || it.state == LoopState::Reopened;
-    if loops.len() == group.len() && loops.iter().all(|it| is_ready(&it)) {
+    if loops.len() == group.len() && loops.iter().all(is_ready) {
         // What passed is merged first, so that what begins again begins with it.
         if let Some(it) = loops.iter().find(|it| it.state == LoopState::Passed) {
             return vec![Step::Merge { loop_id: it.id.clone() }];

@@ -254,7 +254,7 @@ impl Boards {
 
 impl View for Boards {
     const NAME: &'static str = "boards";
-    const VERSION: u32 = 7;
+    const VERSION: u32 = 8;
 
     fn apply(&mut self, record: &Glance<'_>) {
         let run = record.run();

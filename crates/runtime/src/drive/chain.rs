@@ -158,12 +158,12 @@ impl<'a> ChainDriver<'a> {
                 // It was not synced when it was written, so a power cut may have removed it.
                 self.write_handoff(number, &run.id)?;
                 let launch = self.launcher.resume(self.chain_step(number)?, &run.id)?;
-                self.carry_out_run(&launch)?
+                self.carry_out_run(number, &launch)?
             }
             _ => match self.launcher.begin(self.chain_step(number)?) {
                 Ok(launch) => {
                     self.begin_step(number, &launch)?;
-                    self.carry_out_run(&launch)?
+                    self.carry_out_run(number, &launch)?
                 }
                 // A step of a requested chain that cannot begin ends the chain, not the run that requested it.
                 Err(error) if self.start.parent_id.is_some() && error.cannot_begin() => {
@@ -206,13 +206,19 @@ impl<'a> ChainDriver<'a> {
     }
 
     /// Carries out the run of a step; returns it and the files that changed meanwhile, one per line, if known.
-    fn carry_out_run(&self, launch: &Launch) -> Result<(Run, Option<String>), DriveError> {
+    fn carry_out_run(
+        &self,
+        number: u64,
+        launch: &Launch,
+    ) -> Result<(Run, Option<String>), DriveError> {
         let (site, index) = (self.site.clone(), Rc::clone(&self.index));
         let is_real = !site.world.spawner.is_simulated();
         // Without a listing the step works too.
         let list = || Listing::of_files(&launch.project.dir, site.state_dir).ok();
         let before = is_real.then(list).flatten();
-        let run = LoopDriver::open_step(site, launch, Some(self.launcher), index)?.run()?;
+        let earlier = self.reports.spent(self.chain(), number);
+        let step = LoopDriver::open_step(site, launch, Some(self.launcher), earlier, index)?;
+        let run = step.run()?;
         let files = before.and_then(|before| before.changed_files().ok());
         let names = |files: Vec<PathBuf>| {
             changed_files(files.into_iter().map(|path| path.to_string_lossy().into_owned()))

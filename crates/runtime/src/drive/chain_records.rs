@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use autoloop_core::chain::{Chain, ChainStep, Report};
 use autoloop_core::coordinator::{Fold, Kind};
 use autoloop_core::format::Format;
+use autoloop_core::limits::Spent;
 use autoloop_core::provenance::{Provenance, Unsealed};
 use autoloop_core::record::{ChainSpawnFinish, ChainSpawned};
 use autoloop_core::run::{LoopFold, Run};
@@ -65,6 +66,14 @@ impl StepReports {
         let steps = chain.steps.iter().filter(|step| step.number <= last);
         let ended = steps.filter(|step| step.stop_reason.is_some());
         ended.map(|step| self.report(step)).collect()
+    }
+
+    /// What the runs of the steps before one took.
+    pub(super) fn spent(&self, chain: &Chain, before: u64) -> Spent {
+        let earlier = chain.steps.iter().filter(|step| step.number < before);
+        let runs = earlier.filter_map(|step| self.runs.get(step.run.as_deref()?));
+        let spent = runs.map(|run| run.records.fold.ledger.spent());
+        spent.fold(Spent::default(), Spent::plus)
     }
 
     pub(super) fn run(&self, run: &str) -> Option<&Run> {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use autoloop_core::coordinator::Kind;
 use autoloop_core::failure::TurnFailure;
-use autoloop_core::limits::Scope;
+use autoloop_core::limits::{Scope, Spent};
 use autoloop_core::prompt::{iteration, review};
 use autoloop_core::record::{
     BackendStart, BackendUsage, IterationStart, LoopResume, LoopStart, LoopStop, ReviewFinish,
@@ -61,19 +61,22 @@ impl<'a> LoopDriver<'a> {
         launch: &'a Launch,
         launcher: Option<&'a dyn StepLauncher>,
     ) -> Result<Self, DriveError> {
-        LoopDriver::open_step(site, launch, launcher, Rc::default())
+        LoopDriver::open_step(site, launch, launcher, Spent::default(), Rc::default())
     }
 
-    /// The same with the chains of the journal as far as this process has read them.
+    /// The same for a step of a chain, with what the earlier ones took, and with the chains of the journal as far as
+    /// this process has read them.
     pub(super) fn open_step(
         site: Site<'a>,
         launch: &'a Launch,
         launcher: Option<&'a dyn StepLauncher>,
+        earlier: Spent,
         index: Rc<RefCell<ChainIndex>>,
     ) -> Result<Self, DriveError> {
         launch.report(&site);
         let Launch { project, loaded, id, opening, objective, .. } = launch;
-        let (loaded, objective) = (loaded.clone(), objective.clone());
+        let (mut loaded, objective) = (loaded.clone(), objective.clone());
+        loaded.plan.limits.earlier = earlier;
         let mut driver = LoopDriver::new(site, project, loaded, id, None, *opening, objective)?;
         launch.keep_request(driver.run.site.world)?;
         driver.chains = ChainRequests::new(launcher, index);

@@ -39,7 +39,6 @@ use crate::harness::{Harness, RunLock, RunPlace};
 use crate::ipc::Ticket;
 use crate::launch::{Launch, look_up};
 use crate::layout::RunDir;
-use crate::process::Interrupts;
 use crate::review::{ReviewSandbox, sweep};
 use crate::site::{Progress, Site, SquadProgress};
 use crate::store::Follower;
@@ -87,13 +86,12 @@ pub enum SquadOrder {
 
 /// What the threads of a squad have in common.
 struct Shared<'a> {
+    /// Its interrupts end what this squad runs, and nothing else.
     site: Site<'a>,
     launch: &'a Launch,
     trees: SquadWorktrees,
     sandbox: ReviewSandbox,
     dir: RunDir,
-    /// Requests to end the agents of this squad.
-    ends: Interrupts,
 }
 
 /// Where the dispatcher starts threads, and what they report with.
@@ -124,7 +122,8 @@ impl<'a> SquadDriver<'a> {
         let Launch { project, id, opening, loaded, .. } = launch;
         let world = site.world;
         let plan = &loaded.plan.squad;
-        let trees = SquadWorktrees::find(project, loaded, world, id)?;
+        let trees = SquadWorktrees::find(project, loaded, world, id);
+        let trees = trees.map_err(DriveError::NoRepository)?;
         let sandbox = ReviewSandbox::choose(Some(plan.sandbox), world)?;
         let place = RunPlace::of(&site, Kind::Squad, id.as_str())?;
         let lock = RunLock::take(&place)?;
@@ -140,8 +139,8 @@ impl<'a> SquadDriver<'a> {
             checks: loaded.plan.checks.clone(),
         };
         let checks = harness.fold().checks.len() as u64;
-        let ends = site.interrupts.child();
-        let shared = Shared { site, launch, trees, sandbox, dir: place.dir, ends };
+        let site = Site { interrupts: site.interrupts.child(), ..site };
+        let shared = Shared { site, launch, trees, sandbox, dir: place.dir };
         let shared = Arc::new(shared);
         let (busy, follower) = (BTreeSet::new(), Follower::start(&shared.site));
         let driver = SquadDriver { shared, harness, rules, busy, checks, follower };
@@ -159,7 +158,7 @@ impl<'a> SquadDriver<'a> {
             if driven.is_err() {
                 // Tool calls are refused from now on, and agents end.
                 drop(receiver);
-                self.shared.ends.raise(TERM);
+                self.shared.site.interrupts.raise(TERM);
             }
             driven
         });
@@ -241,7 +240,7 @@ impl<'a> SquadDriver<'a> {
         'a: 's,
     {
         loop {
-            let is_interrupted = self.shared.site.interrupts.first().is_some();
+            let is_interrupted = self.shared.site.interrupts.are_raised();
             if !is_interrupted {
                 self.start_steps(threads)?;
             }
@@ -587,7 +586,13 @@ impl<'a> SquadDriver<'a> {
             return error.map_or(Ok(()), Err);
         }
         notes(&finished).iter().for_each(|note| self.shared.site.note(note));
-        let reason = failure(&finished, &backend).and_then(|failure| failure.cause());
+        let who = match start.phase.known() {
+            Some(SquadPhase::Build | SquadPhase::Revise) => "builder",
+            Some(SquadPhase::Review | SquadPhase::Checkpoint) => "reviewer",
+            Some(SquadPhase::Enumerate | SquadPhase::Plan) => "planner",
+            Some(SquadPhase::Conflict) | None => "agent",
+        };
+        let reason = failure(&finished, &backend).map(|failure| failure.of(who));
         let finish = SquadTurnFinish {
             turn: start.turn,
             loop_id: start.loop_id.clone(),
@@ -615,8 +620,11 @@ impl<'a> SquadDriver<'a> {
             self.report(SquadProgress::Blocked { loop_id, how, reason });
         }
         let (tasks, groups) = (self.squad().tasks.len(), self.squad().groups.len());
-        if matches!(start.phase.known(), Some(SquadPhase::Enumerate | SquadPhase::Plan)) {
-            self.report(SquadProgress::Planned { tasks, groups });
+        if let Some(phase @ (SquadPhase::Enumerate | SquadPhase::Plan)) = start.phase.known() {
+            match self.squad().phase_problem(phase) {
+                Some(problem) => self.shared.site.note(&problem),
+                None => self.report(SquadProgress::Planned { tasks, groups }),
+            }
         }
         Ok(())
     }

@@ -52,7 +52,8 @@ pub enum GitError {
     Io { what: &'static str, path: PathBuf, source: io::Error },
 }
 
-fn short(commit: &str) -> &str {
+/// The beginning of the name of a commit, for messages.
+pub(crate) fn short(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }
 

@@ -152,7 +152,7 @@ impl Service {
         let file = tempfile::tempfile_in(&self.dir).map_err(|error| self.no_room(&error))?;
         self.spool(&file, bytes, socket)?;
         let text: Arc<dyn DiskFile> = Arc::from(Box::<dyn DiskFile>::from(file));
-        let spooled = Spooled { path: self.dir.to_path_buf(), text };
+        let spooled = Spooled { path: self.dir.to_path_buf(), text, secrets: None };
         Ok(emit(String::new(), Some(spooled))?)
     }
 

@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use autoloop_core::record::{Escaper, Heading, JournalRepaired, print, print_around};
+use autoloop_core::secrets::Masker;
 use autoloop_core::timestamp::Timestamp;
 
 use super::line::MARKED;
@@ -57,25 +58,36 @@ impl Entry {
     }
 }
 
-/// Reads a spooled text in pieces. Only what there is now: a file that grows, for example this journal, would
-/// never end.
+/// Reads a spooled text in pieces, and masks its secrets. Only what there is now: a file that grows, for example this
+/// journal, would never end.
 pub(super) fn read_spooled(
     spooled: &Spooled,
     take: &mut dyn FnMut(&[u8]) -> Result<(), AppendError>,
 ) -> Result<(), AppendError> {
     let failed = |error| AppendError::spool(spooled, error);
+    let mut masker = spooled.secrets.clone().map(Masker::new);
     let mut piece = vec![0; LARGEST_WRITE / 4];
     let end = spooled.text.stat().map_err(failed)?.len;
     let mut offset = 0;
     loop {
         let left = usize::try_from(end - offset).unwrap_or(usize::MAX).min(piece.len());
-        match spooled.text.read_full(&mut piece[..left], offset).map_err(failed)? {
-            0 => return Ok(()),
-            count => {
-                take(&piece[..count])?;
-                offset += count as u64;
+        let count = spooled.text.read_full(&mut piece[..left], offset).map_err(failed)?;
+        let mut taken = Ok(());
+        let mut take_next = |piece: &[u8]| {
+            if taken.is_ok() {
+                taken = take(piece);
             }
+        };
+        match &mut masker {
+            Some(masker) if count == 0 => masker.finish(&mut take_next),
+            Some(masker) => masker.push(&piece[..count], &mut take_next),
+            None => take_next(&piece[..count]),
         }
+        taken?;
+        if count == 0 {
+            return Ok(());
+        }
+        offset += count as u64;
     }
 }
 

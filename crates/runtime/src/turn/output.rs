@@ -29,7 +29,7 @@ pub(super) fn spooled(
         None => Text::Memory(output.text().into_bytes()),
     };
     let text = Arc::new(text);
-    Some(Spooled { path: spool.stdout.clone(), text })
+    Some(Spooled { path: spool.stdout.clone(), text, secrets: None })
 }
 
 /// The file with an output that memory has only in part, if it contains exactly that output.

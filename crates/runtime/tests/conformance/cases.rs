@@ -308,6 +308,19 @@ pub(super) fn a_character_across_two_pieces_of_a_spool_is_whole(journal: &dyn Jo
     }
 }
 
+pub(super) fn a_secret_across_two_pieces_of_a_spool_is_masked(journal: &dyn Journal) {
+    for at in [1, 7, 14] {
+        let mut text = vec![b'.'; SPOOL_PIECE - at];
+        text.extend_from_slice(b"hunter2-hunter2 sk-ant-api03-abcdefghij0123456789\nend");
+        let secrets = Some(vec![b"hunter2-hunter2".to_vec()]);
+        let before = journal.head().unwrap();
+        put_spooled(journal, finished(""), Spooled { secrets, ..spool(&text) });
+        let (records, _) = read_from(journal, before);
+        let stored = output(&records[0]).trim_start_matches('.');
+        assert_eq!(stored, "[masked] sk-ant-[masked]\nend", "at -{at}");
+    }
+}
+
 pub(super) fn spooled_records_are_adjacent_to_their_neighbours(journal: &dyn Journal) {
     let spooled = |text: &[u8]| NewRecord { record: finished("-"), spooled: Some(spool(text)) };
     let append = [said("a").into(), spooled(b"1"), spooled(b"2"), said("b").into()];

@@ -60,7 +60,11 @@ pub(crate) fn spooled(text: &[u8]) -> NewRecord {
             body: Body::System(fields),
             ..said("")
         },
-        spooled: Some(Spooled { path: PathBuf::from("/spool"), text: Arc::from(file) }),
+        spooled: Some(Spooled {
+            path: PathBuf::from("/spool"),
+            text: Arc::from(file),
+            secrets: None,
+        }),
     }
 }
 

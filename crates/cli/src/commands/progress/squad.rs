@@ -2,7 +2,7 @@
 
 use autoloop_core::evidence::in_code;
 use autoloop_core::merge::MergeOutcome;
-use autoloop_core::record::{SquadMerge, SquadReview};
+use autoloop_core::record::{SquadMerge, SquadReview, SquadSubject, Support};
 use autoloop_core::review::Verdict;
 use autoloop_core::squad::Squad;
 use autoloop_core::text;
@@ -35,7 +35,7 @@ pub(super) fn line(progress: SquadProgress<'_>) -> Option<String> {
         SquadProgress::TurnFinished(turn, finish) => {
             let reason = finish.reason.as_deref()?;
             let reason = text::first_line(reason, MAX_ANSWER);
-            of_loop(turn.loop_id.as_deref(), &format!("{} failed: {reason}", turn_name(turn)))
+            of_loop(turn.loop_id.as_deref(), &format!("{}: {reason}", turn_name(turn)))
         }
         SquadProgress::Checked { loop_id, check } => {
             let command = in_code(&text::first_line(&check.command, MAX_ANSWER));
@@ -91,29 +91,39 @@ fn reviewed(review: &SquadReview, issues: &[String]) -> String {
     let more = (more > 0).then(|| format!("{more} more"));
     let reason = Some(reason).filter(|reason| !reason.is_empty());
     let why: Vec<String> = reason.into_iter().chain(shown).chain(more).collect();
-    with_reason(format!("{name}: {}", review.verdict), &why.join("; "))
+    let is_of_code =
+        matches!(review.subject.known(), Some(SquadSubject::Task | SquadSubject::Build));
+    let is_pass = review.verdict == Verdict::Pass;
+    let note = match review.support.known() {
+        Some(Support::Unverified) if is_pass && is_of_code => " (unverified: no check ran)",
+        _ => "",
+    };
+    with_reason(format!("{name}: {}{note}", review.verdict), &why.join("; "))
 }
 
 fn merged(merge: &SquadMerge) -> String {
     let by_agent = if merge.resolved_by.is_some() { " (conflict resolved)" } else { "" };
     match merge.outcome.known() {
         Some(MergeOutcome::Merged) => format!("merged{by_agent}"),
+        Some(MergeOutcome::Nothing) => "nothing to merge".to_owned(),
         Some(MergeOutcome::Conflict) => {
             let files = text::first_line(&merge.files, MAX_ANSWER);
             with_reason("conflict".to_owned(), &files)
         }
         _ => {
             let detail = merge.detail.as_deref().unwrap_or_default();
-            with_reason(format!("merge: {}", merge.outcome), &text::first_line(detail, MAX_ANSWER))
+            let why = [&*merge.files, detail].join(" ");
+            with_reason(
+                format!("merge: {}", merge.outcome),
+                &text::first_line(why.trim(), MAX_ANSWER),
+            )
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use autoloop_core::record::{
-        CheckFinish, SquadLoop, SquadPhase, SquadSubject, SquadTurn, SquadTurnFinish,
-    };
+    use autoloop_core::record::{CheckFinish, SquadLoop, SquadPhase, SquadTurn, SquadTurnFinish};
 
     use super::*;
 
@@ -200,7 +210,7 @@ mod tests {
           1 task
           3 tasks in 2 groups
           crow-1  t1: parse the header
-          crow-1  build failed: the agent timed out
+          crow-1  build: the agent timed out
           crow-1  check `make test`: exit code 2 after 3s
           crow-1  review: drift: no test; no docs; 1 more
           crow-1  checkpoint: failed: no answer

@@ -15,6 +15,7 @@ use autoloop_runtime::project::{LoadError, read_text};
 use autoloop_runtime::world::World;
 
 use super::Flags;
+use crate::diagnostic;
 use crate::failure::Failure;
 
 /// No agent reads more.
@@ -83,7 +84,8 @@ fn read_plan(path: &Path, world: &World) -> Result<GivenPlan, Failure> {
             label: String::new(),
             hint: None,
         };
-        LoadError::Problems(vec![problem]).into()
+        diagnostic::show(&[problem]);
+        Failure::usage(format!("the plan {} cannot be built", path.display()))
     })
 }
 

@@ -4,9 +4,9 @@ use super::{Board, End, Kind, Outcome, Parked, Part, Phase, ROWS, Row, in_line};
 use crate::coordinator::Status;
 use crate::layout::{branch_path, run_path, slot_path};
 use crate::record::{
-    self, BackendParked, BackendResumed, ChainOutcome, ChainStart, Event, ExchangeOutcome,
-    ExchangePhase, Glance, LoopStart, LoopStop, Side, SlotFinish, SlotOutcome, SlotRunFinish,
-    SlotRunStart, WaveStart,
+    self, BackendFailed, BackendParked, BackendResumed, ChainOutcome, ChainStart, Event,
+    ExchangeOutcome, ExchangePhase, Glance, LoopStart, LoopStop, Side, SlotFinish, SlotOutcome,
+    SlotRunFinish, SlotRunStart, WaveStart,
 };
 use crate::run_id::RunId;
 use crate::wave::objectives;
@@ -48,12 +48,19 @@ impl Board {
 
     fn apply_to_backend(&mut self, run: &str, record: &Glance<'_>) {
         // `iteration.finish` tells how the agent ended, and other records of a backend are long.
-        if ![BackendParked::TOPIC, BackendResumed::TOPIC].contains(&&*record.topic()) {
+        let shown = [BackendParked::TOPIC, BackendResumed::TOPIC, BackendFailed::TOPIC];
+        if !shown.contains(&&*record.topic()) {
             return;
         }
         let (slot, parked) = match record.event() {
             Event::BackendParked(parked) => (parked.slot, Some(Parked::new(&parked))),
             Event::BackendResumed(resumed) => (resumed.slot, None),
+            Event::BackendFailed(BackendFailed { detail, slot: Some(slot), .. }) => {
+                return self.update_slot(slot, record, |row| {
+                    row.note = in_line(&detail);
+                    row.end(Outcome { word: "stopped".to_owned(), end: End::Stopped }, record);
+                });
+            }
             _ => return,
         };
         let row = match slot {
@@ -360,10 +367,20 @@ impl Board {
                     }
                 });
             }
+            // There may be no room for the next agent yet.
+            Event::SlotImplement(end) => {
+                self.update_slot(end.slot, record, |row| row.enter(Phase::Between, record));
+            }
+            Event::SlotFix(end) => {
+                self.update_slot(end.slot, record, |row| row.enter(Phase::Between, record));
+            }
             Event::SlotReview(review) => {
                 let (said, reason) = (review.follow_up_prompt, review.reason);
                 let note = format!("{}: {said} {reason}", review.verdict);
-                self.update_slot(review.slot, record, |row| row.note = in_line(&note));
+                self.update_slot(review.slot, record, |row| {
+                    row.note = in_line(&note);
+                    row.enter(Phase::Between, record);
+                });
             }
             Event::SlotMerge(merge) => {
                 let note = format!("merge: {} {}", merge.outcome, merge.files);

@@ -14,7 +14,7 @@ use autoloop_core::run_id::RunId;
 use crate::drive::worktrees::{WorktreeSpec, Worktrees, is_outcome, top_in};
 use crate::git::{
     Advanced, GitError, Prepared, ProposedMerge, Reference, Repository, Sides, Worktree,
-    branch_name,
+    branch_name, short,
 };
 use crate::layout::RunDir;
 use crate::project::{Loaded, Project};
@@ -26,8 +26,6 @@ pub(super) use crate::git::Resolution;
 const CONFLICT: &str = "conflict";
 /// How often a capture is tried while an agent works.
 const CAPTURES: u32 = 3;
-/// How many characters of the name of a commit are shown.
-const SHORT: usize = 12;
 
 pub(super) struct SquadWorktrees {
     trees: Worktrees,
@@ -89,11 +87,6 @@ impl SquadWorktrees {
         Ok(SquadWorktrees { trees, run: run.to_string(), dir: state_dir.run(Kind::Squad, run) })
     }
 
-    /// The same with the git settings that were found first: an agent may have changed them since.
-    pub(super) fn with_settings_of(self, first: &SquadWorktrees) -> SquadWorktrees {
-        SquadWorktrees { trees: self.trees.with_settings_of(&first.trees), ..self }
-    }
-
     pub(super) fn repository(&self) -> &Repository {
         &self.trees.repository
     }
@@ -114,7 +107,9 @@ impl SquadWorktrees {
         let own = self.own(work);
         self.reclaim(&own)?;
         self.trees.register(&own.spec())?;
-        self.trees.register(&self.conflict(work.base).spec())
+        let conflict = self.conflict(work.base);
+        self.clear_way(&conflict)?;
+        self.trees.register(&conflict.spec())
     }
 
     /// Checks the worktree of a loop out, or finds it as it was left. Returns the directory to work in.
@@ -227,8 +222,7 @@ impl SquadWorktrees {
         base: &str,
     ) -> Result<String, GitError> {
         let repository = self.repository();
-        let short = commit.get(..SHORT).unwrap_or(commit);
-        let earlier = self.branch(&format!("{}-earlier-{short}", work.id));
+        let earlier = self.branch(&format!("{}-earlier-{}", work.id, short(commit)));
         let own = self.own(&LoopSpec { base, ..*work });
         let top = own.top();
         let tips = [repository.tip(&earlier)?, repository.tip(&own.branch)?];
@@ -258,23 +252,24 @@ impl SquadWorktrees {
     pub(super) fn clean(&self) -> Result<Cleaned, GitError> {
         let (repository, head) = (self.repository(), self.head()?);
         let mut cleaned = Cleaned::default();
-        let mut of_kept_loops = BTreeSet::new();
+        // Those of worktrees that are kept.
+        let mut proofs = BTreeSet::new();
         for dir in self.worktree_dirs()? {
             let (owner, top) = (file_name(&dir), top_in(&dir));
             let captured = repository.kept(&[&self.run, &owner])?;
             let name = top.display().to_string();
-            let why = match self.not_merged(&dir, &captured, &head) {
-                Err(error @ GitError::NotCommitted { .. }) => Some(error.to_string()),
-                Err(error) if is_outcome(&error) => Some(error.to_string()),
-                why => why?,
+            let state = match self.state(&dir, &captured, &head) {
+                Err(error) if is_outcome(&error) => State::Unmerged(error.to_string()),
+                Err(error @ GitError::NotCommitted { .. }) => State::Unmerged(error.to_string()),
+                state => state?,
             };
-            if let Some(reason) = why {
+            if let State::Unmerged(reason) = state {
                 cleaned.kept.push(KeptWork { name, reason });
-                of_kept_loops.extend(captured.into_iter().map(|kept| kept.name));
+                proofs.extend(captured.into_iter().map(|kept| kept.name));
                 continue;
             }
-            // By the others it can be proved again that all is merged, if this is interrupted here.
-            for earlier in captured {
+            for earlier in captured.into_iter().filter(|_| state == State::Merged) {
+                // By the others it can be proved again, if this is interrupted here.
                 if !repository.contains(&head, &earlier.commit)? {
                     repository.delete(&earlier)?;
                 }
@@ -282,19 +277,19 @@ impl SquadWorktrees {
             repository.remove_worktree(&top)?;
             cleaned.removed.push(name);
         }
-        self.clean_references(&head, &of_kept_loops, &mut cleaned)?;
+        self.clean_references(&head, &proofs, &mut cleaned)?;
         Ok(cleaned)
     }
 
     fn clean_references(
         &self,
         head: &str,
-        of_kept_loops: &BTreeSet<String>,
+        proofs: &BTreeSet<String>,
         cleaned: &mut Cleaned,
     ) -> Result<(), GitError> {
         let repository = self.repository();
         for branch in repository.branches_below(&branch_name(&[&self.run]))? {
-            let name = branch.name.trim_start_matches("refs/heads/").to_owned();
+            let name = branch.name.strip_prefix("refs/heads/").unwrap_or(&branch.name).to_owned();
             if let Some(dir) = &branch.checked_out {
                 let reason = format!("it is checked out in {}", dir.display());
                 cleaned.kept.push(KeptWork { name, reason });
@@ -306,10 +301,16 @@ impl SquadWorktrees {
             }
         }
         for kept in repository.kept(&[&self.run])? {
-            if of_kept_loops.contains(&kept.name) {
+            if proofs.contains(&kept.name) {
                 continue;
             }
-            if repository.contains(head, &kept.commit)? {
+            let base = repository.commit(&format!("{}^", kept.commit))?;
+            let base = base.map(|base| repository.tree_of(&base)).transpose()?;
+            let is_empty = base == Some(repository.tree_of(&kept.commit)?);
+            if is_empty
+                || repository.contains(head, &kept.commit)?
+                || repository.is_on_branch(&kept.commit)?
+            {
                 repository.delete(&kept)?;
             } else {
                 let reason = unreachable(&kept.commit);
@@ -319,13 +320,8 @@ impl SquadWorktrees {
         Ok(())
     }
 
-    /// Why a worktree cannot be removed: something in it is not reachable from a commit. `None` if all of it is.
-    fn not_merged(
-        &self,
-        dir: &Path,
-        captured: &[Reference],
-        head: &str,
-    ) -> Result<Option<String>, GitError> {
+    /// Whether what is in a worktree is reachable from a commit.
+    fn state(&self, dir: &Path, captured: &[Reference], head: &str) -> Result<State, GitError> {
         let (repository, top) = (self.repository(), top_in(dir));
         self.trees.check_way(dir)?;
         check_not_link(&top)?;
@@ -334,16 +330,18 @@ impl SquadWorktrees {
             && !repository.contains(head, commit)?
             && !repository.is_on_branch(commit)?
         {
-            return Ok(Some(unreachable(commit)));
+            return Ok(State::Unmerged(unreachable(commit)));
         }
         if top.symlink_metadata().is_err() || repository.is_unfinished(&top) {
-            return Ok(None);
+            return Ok(State::Unchanged);
         }
         let (tree, except) = (repository.worktree(&top)?, self.trees.except());
         if let Some(path) = tree.uncommitted(&except)?.into_iter().next() {
             return Err(GitError::NotCommitted { tree: top, path });
         }
-        for commit in checked_out.iter().chain(captured.iter().map(|kept| &kept.commit)) {
+        let captured = captured.iter().map(|kept| (&kept.commit, State::Merged));
+        let checked_out = checked_out.iter().map(|commit| (commit, State::Unchanged));
+        for (commit, state) in captured.chain(checked_out) {
             if !repository.contains(head, commit)? {
                 continue;
             }
@@ -351,10 +349,10 @@ impl SquadWorktrees {
             let base = repository.commit(&format!("{commit}^"))?;
             let files = tree.capture(base.as_deref().unwrap_or(commit), &except)?;
             if files.tree == repository.tree_of(commit)? {
-                return Ok(None);
+                return Ok(state);
             }
         }
-        Ok(Some("its files are not those of a commit that was merged".to_owned()))
+        Ok(State::Unmerged("its files are not those of a commit that was merged".to_owned()))
     }
 
     /// The directories of the loops that have a worktree, and that for conflicts.
@@ -387,12 +385,17 @@ impl SquadWorktrees {
 
     /// Discards everything in a worktree, whatever an agent put in its place, and checks its base out.
     fn restart(&self, own: &LoopTree) -> Result<Worktree, GitError> {
+        self.clear_way(own)?;
+        self.repository().restart_worktree(&own.top(), &own.branch, &own.base)
+    }
+
+    /// Makes sure that a worktree can be made, also where an agent put a link in place of its directory.
+    fn clear_way(&self, own: &LoopTree) -> Result<(), GitError> {
         if check_not_link(&own.dir).is_err() {
             self.trees.check_way(own.dir.parent().unwrap_or(&self.dir))?;
             fs::remove_file(&own.dir).map_err(GitError::io("remove", &own.dir))?;
         }
-        self.trees.make_way(&own.dir)?;
-        self.repository().restart_worktree(&own.top(), &own.branch, &own.base)
+        self.trees.make_way(&own.dir)
     }
 
     fn own(&self, work: &LoopSpec<'_>) -> LoopTree {
@@ -414,6 +417,17 @@ impl SquadWorktrees {
     fn conflict_dir(&self) -> PathBuf {
         self.dir.join(CONFLICT)
     }
+}
+
+/// What is in a worktree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    /// The files of a captured commit that was merged.
+    Merged,
+    /// Nothing, or the files of the commit that is checked out. What was captured before need not be merged.
+    Unchanged,
+    /// Something else, for this reason.
+    Unmerged(String),
 }
 
 /// A worktree of a run.
@@ -446,8 +460,7 @@ fn merge_message(work: &LoopSpec<'_>) -> String {
 }
 
 fn unreachable(commit: &str) -> String {
-    let short = commit.get(..SHORT).unwrap_or(commit);
-    format!("its commit {short} is not reachable from what is checked out in the project")
+    format!("its commit {} is not reachable from what is checked out in the project", short(commit))
 }
 
 fn file_name(dir: &Path) -> String {

@@ -102,7 +102,11 @@ fn agent(dir: &Path, args: &[&str]) -> String {
 
 #[test]
 fn the_same_state_is_the_same_commit_on_top_of_the_base() {
-    let squad = Squad::new();
+    let scene = Scene::new();
+    let mut old = Command::new("git");
+    old.env("GIT_COMMITTER_DATE", "@1000000000 +0000").current_dir(&scene.top);
+    assert!(old.args(["commit", "-q", "--amend", "--no-edit"]).status().unwrap().success());
+    let squad = Squad::of(scene);
     let dir = squad.dir("1");
     assert_eq!(
         squad.trees.place("1"),
@@ -115,14 +119,13 @@ fn the_same_state_is_the_same_commit_on_top_of_the_base() {
         squad.show(&first.commit, "%P %s, %an"),
         format!("{} t1: do it, A Person", squad.base)
     );
+    assert_eq!(squad.show(&first.commit, "%at %ct"), "1000000000 1000000000");
     // However it came about, and whatever is configured by now.
     squad.git(&["config", "user.name", "An Agent"]);
     agent(&dir, &["checkout", "-q", "-b", "elsewhere"]);
     agent(&dir, &["add", "-A"]);
     agent(&dir, &["commit", "-q", "-m", "of an agent"]);
     assert_eq!(squad.captured("1"), first);
-    let again = found(&squad.scene).with_settings_of(&squad.trees);
-    assert_eq!(again.capture(&squad.work("1")).unwrap(), first);
     put(&dir.join("new/file"), "changed\n");
     let second = squad.captured("1");
     assert_ne!(second, first);
@@ -462,7 +465,7 @@ fn a_resolution_counts_however_git_was_left() {
 
 #[test]
 fn what_is_no_resolution_is_refused_with_the_reason() {
-    let all: [(Leave<Conflicting>, &str); 16] = [
+    let all: [(Leave<Conflicting>, &str); 17] = [
         (|_| {}, "not merged in the index (file); conflict markers left (file)"),
         (|it| drop(agent(&it.dir, &["add", "-A"])), "conflict markers left (file)"),
         (
@@ -542,6 +545,15 @@ fn what_is_no_resolution_is_refused_with_the_reason() {
             "[tree] is a symbolic link, which is not followed; remove it and resume",
         ),
         (
+            |it| {
+                let (above, moved) = (it.dir.parent().unwrap(), it.squad.scene.place("moved"));
+                fs::create_dir_all(moved.parent().unwrap()).unwrap();
+                fs::rename(above, &moved).unwrap();
+                symlink(moved, above).unwrap();
+            },
+            "[above] is a symbolic link, which is not followed; remove it and resume",
+        ),
+        (
             |it| fs::remove_dir_all(it.dir.parent().unwrap()).unwrap(),
             "[tree] is no longer a git worktree; its files were not changed",
         ),
@@ -549,7 +561,9 @@ fn what_is_no_resolution_is_refused_with_the_reason() {
     for (leave, expected) in all {
         let conflicting = Conflicting::new();
         leave(&conflicting);
-        let told = conflicting.reason().replace(&*conflicting.dir.to_string_lossy(), "[tree]");
+        let shown = |dir: &Path| dir.display().to_string();
+        let told = conflicting.reason().replace(&shown(&conflicting.dir), "[tree]");
+        let told = told.replace(&shown(conflicting.dir.parent().unwrap()), "[above]");
         assert_eq!(told, expected);
     }
 }
@@ -639,7 +653,7 @@ fn files_without_words_need_both_sides_too() {
 fn a_conflict_stays_one_whatever_is_configured() {
     let conflicting = Conflicting::new();
     let Conflicting { squad, head, commit, dir } = &conflicting;
-    let ran = squad.scene.place("ran");
+    let ran = squad.scene.top.with_file_name("ran");
     let run = format!("touch {}; cat", ran.display());
     for (key, value) in
         [("filter.x.smudge", &*run), ("merge.x.driver", &run), ("rerere.enabled", "true")]
@@ -710,11 +724,9 @@ fn a_loop_begins_again_and_its_earlier_work_stays() {
     put(&dir.join("later"), "l");
     pipe(&dir.join("pipe"));
     put(&dir.join("ignored"), "i");
-    fs::write(
-        Path::new(&agent(&dir, &["rev-parse", "--absolute-git-dir"])).join("MERGE_HEAD"),
-        &head,
-    )
-    .unwrap();
+    let own = PathBuf::from(agent(&dir, &["rev-parse", "--absolute-git-dir"]));
+    put(&own.join("MERGE_HEAD"), &head);
+    put(&own.join("rebase-merge/onto"), &head);
     let reopen = || squad.trees.reopen(&squad.work("2"), &reviewed, &head).unwrap();
     let branch = reopen();
     assert_eq!(branch, format!("autoloop/{RUN}/2-earlier-{}", &reviewed[..12]));
@@ -731,6 +743,7 @@ fn a_loop_begins_again_and_its_earlier_work_stays() {
     assert_eq!(agent(&dir, &["branch", "--show-current"]), format!("autoloop/{RUN}/2"));
     assert_eq!(agent(&dir, &["status", "--porcelain", "--ignored"]), "");
     assert_eq!(operation(&dir), None);
+    assert!(!own.join("rebase-merge").exists());
     put(&dir.join("own"), "again");
     let work = LoopSpec { base: &head, ..squad.work("2") };
     assert_eq!(squad.trees.prepare(&work).unwrap(), dir);
@@ -822,6 +835,27 @@ fn nothing_is_cleaned_but_what_is_merged() {
         kept.contains(&KeptWork { name: reference, reason: unreachable(&unmerged) }),
         "{kept:?}"
     );
+}
+
+/// Whatever became of its worktree.
+#[test]
+fn captured_work_that_was_not_merged_is_kept() {
+    let squad = Squad::new();
+    let [gone, reset] = ["1", "2"].map(|id| squad.changed(id, "file", &format!("{id}\n")));
+    squad.dir("3");
+    let nothing = squad.captured("3").commit;
+    fs::remove_dir_all(squad.trees.place("1").dir).unwrap();
+    agent(&squad.trees.place("2").dir, &["reset", "-q", "--hard"]);
+    let cleaned = squad.trees.clean().unwrap();
+    let reference = |id: &str, commit: &str| format!("refs/autoloop/kept/{RUN}/{id}/{commit}");
+    let expected = [("1", &gone), ("2", &reset)]
+        .map(|(id, commit)| KeptWork { name: reference(id, commit), reason: unreachable(commit) });
+    assert_eq!(cleaned.kept, expected);
+    assert!(squad.git(&["for-each-ref", &reference("3", &nothing)]).is_empty());
+    assert_eq!(squad.git(&["worktree", "list"]).lines().count(), 1);
+    // A branch is as good.
+    squad.git(&["branch", "saved", &gone]);
+    assert_eq!(squad.trees.clean().unwrap().kept, expected[1..]);
 }
 
 #[test]
