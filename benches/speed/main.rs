@@ -16,6 +16,7 @@ mod peak;
 mod place;
 mod prose;
 mod slots;
+mod squad;
 mod starts;
 mod table;
 mod timing;
@@ -44,7 +45,12 @@ fn main() -> Fallible<()> {
 fn cases() -> impl Iterator<Item = &'static Case> {
     let journal = emit::CASES.iter().chain(writers::CASES).chain(view::CASES);
     let loops = iterations::CASES.iter().chain(waves::CASES).chain(slots::CASES);
-    journal.chain(loops).chain(mail::CASES).chain(mcp::CASES).chain(starts::CASES)
+    journal
+        .chain(loops)
+        .chain(mail::CASES)
+        .chain(mcp::CASES)
+        .chain(squad::CASES)
+        .chain(starts::CASES)
 }
 
 fn list() -> Fallible<()> {

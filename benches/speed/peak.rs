@@ -59,3 +59,37 @@ fn value<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.strip_prefix(':')?.trim())
 }
+
+/// What a process took for itself, without its children.
+pub(crate) struct Taken {
+    /// In bytes, as it was last seen.
+    pub(crate) peak: u64,
+    pub(crate) cpu: Duration,
+}
+
+/// Runs a command to its end. The kernel tells the time of a process that has ended until it is waited for.
+pub(crate) fn taken(command: &mut Command) -> Fallible<Taken> {
+    let mut child = command.spawn()?;
+    let mut peak = 0;
+    let cpu = loop {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", child.id()))?;
+        // The name before it may contain anything.
+        let fields: Vec<&str> =
+            stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        if fields.first() == Some(&"Z") {
+            let ticks = |place: usize| -> Fallible<u64> {
+                Ok(fields.get(place).ok_or("no time")?.parse()?)
+            };
+            // User and system time.
+            let (user, system) = (ticks(11)?, ticks(12)?);
+            let second = rustix::param::clock_ticks_per_second();
+            break Duration::from_secs(user + system) / u32::try_from(second)?;
+        }
+        peak = peak_now(child.id()).unwrap_or(peak);
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    match child.wait()?.success() {
+        true => Ok(Taken { peak, cpu }),
+        false => Err("it did not end well".into()),
+    }
+}

@@ -253,6 +253,7 @@ impl From<DriveError> for Failure {
             {
                 Failure::failed(message).hint("free some space on the disk")
             }
+            DriveError::Panicked => Failure::bug(),
             DriveError::NotBegun(_) => {
                 Failure::usage(message).hint("start it again with `autoloop squad SPEC`")
             }

@@ -504,6 +504,13 @@ impl Ledger {
         check(limits.whole(), taken, next, &limits.run, Scope::Run).map_or(Ok(next), Err)
     }
 
+    /// The limit that the run has gone beyond, whether or not another turn is to start.
+    pub fn is_over(&self, limits: &RunLimits, now: Timestamp) -> Option<Reached> {
+        let taken =
+            || check(limits.whole(), self.taken, Amounts::default(), &limits.run, Scope::Run);
+        self.exceeded(limits).or_else(|| self.is_late(limits, now)).or_else(taken)
+    }
+
     /// The first turns of a list that may start together.
     pub fn admit<T>(
         &self,

@@ -16,6 +16,7 @@ mod recovery;
 mod scan;
 mod value;
 
+pub use crate::review::SquadSubject;
 pub use event::*;
 pub use extract::Extract;
 use lazy::Field;
@@ -23,8 +24,7 @@ pub use lazy::{Glance, Text};
 pub use line::{BadLine, parse, print, print_around};
 pub use outcome::{
     ChainOutcome, Changes, ExchangeOutcome, HeldBy, LoopEnd, Phase, Picked, Resolution, Side,
-    SlotOutcome, SlotsEnd, SquadClaim, SquadEnd, SquadPhase, SquadSubject, StopReason, Support,
-    ViolationOutcome,
+    SlotOutcome, SlotsEnd, SquadClaim, SquadEnd, SquadPhase, StopReason, Support, ViolationOutcome,
 };
 pub use recovery::{Piece, pieces};
 pub use value::{Object, Value};

@@ -3,7 +3,6 @@
 //! Each contract is a variant with its policy. The harness runs the reviewer and collects the [`Evidence`];
 //! [`Contract::read`] and [`Contract::settle`] decide.
 
-use crate::record::SquadSubject;
 use crate::verdict::{self, Ruling as Ruled};
 use crate::wire_enum::words;
 
@@ -56,6 +55,21 @@ words! {
         Failed = "failed",
         /// Its budget was used up.
         Budget = "budget",
+    }
+}
+
+words! {
+    /// What a review of a squad is about.
+    SquadSubject {
+        /// The completed task of one loop.
+        Task = "task",
+        /// The unfinished work of one loop.
+        Progress = "progress",
+        /// The list of tasks.
+        Enumerate = "enumerate",
+        Plan = "plan",
+        /// The merged work of all loops.
+        Build = "build",
     }
 }
 
@@ -131,7 +145,7 @@ impl Contract {
             return answer(Verdict::Budget, String::new(), budget);
         }
         match (self, evidence.failure, evidence.answer) {
-            // A tool call is complete, however the client ended afterwards.
+            // A tool call is complete, even if its client failed afterwards.
             (Contract::Squad { .. }, _, Some(Ok(found))) => {
                 answer(Verdict::of(found.ruling), found.follow_up, String::new())
             }

@@ -90,6 +90,8 @@ pub struct Turn {
     pub cited: Vec<String>,
     /// What a builder reports; the last report counts.
     pub report: Option<Report>,
+    /// Whether it left a note for the agents after it.
+    pub has_note: bool,
     pub state: TurnState,
 }
 
@@ -169,6 +171,10 @@ pub struct Loop {
     pub reason: String,
     /// How often its task was revised, counted from the last `retry` of the user.
     pub revisions: u64,
+    /// How often it began again after its task had passed, counted likewise.
+    pub reopened: u64,
+    /// Whether it is to begin again when the user resolves it.
+    begins_again: bool,
     /// Its work after the last turn of its builder.
     pub work: Option<Work>,
     /// The last turn of its builder.
@@ -352,6 +358,7 @@ impl Squad {
             answers: Vec::new(),
             cited: Vec::new(),
             report: None,
+            has_note: false,
             state: TurnState::Open,
         });
     }
@@ -450,8 +457,12 @@ impl Squad {
         let Some(it) = self.find_mut(&resolve.loop_id) else { return };
         match resolve.resolution.known() {
             Some(Resolution::Retry) => {
-                (it.revisions, it.stall, it.retried_at) = (0, Stall::default(), it.iteration);
-                it.state = LoopState::Building;
+                (it.revisions, it.reopened, it.retried_at) = (0, 0, it.iteration);
+                it.stall = Stall::default();
+                it.state = match it.begins_again {
+                    true => LoopState::Reopened,
+                    false => LoopState::Building,
+                };
                 if !resolve.reason.is_empty() {
                     let feedback = it.feedback.get_or_insert_default();
                     feedback.reason =
@@ -471,7 +482,9 @@ impl Squad {
         let is_pass = review.verdict == Verdict::Pass;
         let feedback = self.feedback(&review);
         match review.subject.known() {
-            Some(SquadSubject::Build) if !is_pass => self.reopen_named(&feedback),
+            Some(SquadSubject::Build) if review.verdict == Verdict::Drift => {
+                self.reopen_named(&feedback);
+            }
             Some(SquadSubject::Task | SquadSubject::Progress) => {
                 let id = review.loop_id.clone().unwrap_or_default();
                 if let Some(it) = self.find_mut(&id) {
@@ -489,7 +502,7 @@ impl Squad {
         let named: BTreeSet<String> = self
             .loops
             .iter()
-            .filter(|it| feedback.issues.iter().any(|issue| issue.names(&it.task_id)))
+            .filter(|it| feedback.names(&it.task_id))
             .map(|it| it.id.clone())
             .collect();
         for it in self.loops.iter_mut().filter(|it| it.state == LoopState::Merged) {
@@ -502,6 +515,8 @@ impl Squad {
     fn resumed(&mut self) {
         let end = self.finish.take().and_then(|finish| finish.outcome.known());
         self.merge_refused = None;
+        // The user may have repaired what made them fail.
+        self.checks.retain(CheckFinish::passed);
         if matches!(end, Some(SquadEnd::PhaseFailed | SquadEnd::ReviewFailed)) {
             self.retried_after = self.turns.len() as u64;
         }
@@ -548,14 +563,18 @@ impl Answer {
     }
 }
 
-impl Issue {
-    /// Whether it is about a task: by its field, or by a word of its text.
-    pub fn names(&self, task: &str) -> bool {
+impl Feedback {
+    /// Whether an issue is about a task: by its field, or, where no issue has that, by a word of its text.
+    fn names(&self, task: &str) -> bool {
         let is_part = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
         let has_word = |text: &String| text.split(|c| !is_part(c)).any(|word| word == task);
-        match &self.task_id {
-            Some(id) => id == task,
-            None => self.description.iter().chain(&self.suggestion).any(has_word),
+        match self.issues.iter().any(|issue| issue.task_id.is_some()) {
+            true => self.issues.iter().any(|issue| issue.task_id.as_deref() == Some(task)),
+            false => {
+                let texts =
+                    self.issues.iter().flat_map(|it| it.description.iter().chain(&it.suggestion));
+                texts.into_iter().any(has_word)
+            }
         }
     }
 }
@@ -594,13 +613,14 @@ impl Loop {
         if let (Some(commit), Some(tree)) = (&end.commit, &end.tree) {
             self.work = Some(Work { commit: commit.clone(), tree: tree.clone() });
         }
-        self.stall.apply(end, turn.report.is_some());
+        self.stall.apply(end, turn.report.is_some() || turn.has_note);
         match &turn.report {
             Some(report) if report.claim == SquadClaim::Fail => {
                 self.state = LoopState::Failed;
                 self.reason.clone_from(&report.reason);
             }
-            Some(_) if self.work.is_some() => self.state = LoopState::Completed,
+            // What cannot be captured cannot be reviewed.
+            Some(_) if end.commit.is_some() => self.state = LoopState::Completed,
             _ => {}
         }
     }
@@ -614,8 +634,10 @@ impl Loop {
             return;
         }
         self.advice = None;
+        // What was just reviewed has nothing new to show at a checkpoint.
+        self.checkpoint_at = self.iteration;
         if is_pass {
-            (self.state, self.feedback) = (LoopState::Passed, None);
+            (self.state, self.feedback, self.revisions) = (LoopState::Passed, None, 0);
             return;
         }
         // Whether a revision is left is decided when the next one would begin.
@@ -628,7 +650,7 @@ impl Loop {
         self.state = LoopState::Reopened;
         self.reason.clone_from(&feedback.reason);
         self.feedback = Some(feedback);
-        self.revisions += 1;
+        self.reopened += 1;
     }
 
     /// The state of its review, as it is stored.
@@ -654,7 +676,10 @@ impl Loop {
     }
 
     pub fn phase(&self) -> SquadPhase {
-        if self.revisions > 0 { SquadPhase::Revise } else { SquadPhase::Build }
+        match &self.feedback {
+            Some(_) => SquadPhase::Revise,
+            None => SquadPhase::Build,
+        }
     }
 
     /// Whether an agent has worked in it.
@@ -739,12 +764,18 @@ impl Fold for Squad {
                 }
             }
             Event::SquadContext(context) => {
-                self.context.insert(context.key, context.text.read().into_owned());
+                let text = context.text.read().into_owned();
+                let is_news = self.context.get(&context.key) != Some(&text);
+                self.context.insert(context.key, text);
+                if let Some(turn) = self.turn_mut(context.turn) {
+                    turn.has_note |= is_news;
+                }
             }
             Event::CheckFinish(check) => self.checks.push(check),
             Event::SquadLoop(start) => self.start_loop(start),
             Event::SquadLoopFinish(finish) => {
                 if let Some(it) = self.find_mut(&finish.loop_id) {
+                    it.begins_again = it.state == LoopState::Reopened;
                     it.state = match finish.outcome.known() {
                         Some(LoopEnd::Stuck) => LoopState::Stuck,
                         Some(LoopEnd::Failed) | None => LoopState::Failed,

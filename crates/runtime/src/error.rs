@@ -71,6 +71,9 @@ pub enum DriveError {
     NoMessage,
     #[error("squad '{0}' ended before its specification was recorded")]
     NotBegun(String),
+    /// A thread of the run panicked, which it has said on standard error.
+    #[error("a part of the run failed")]
+    Panicked,
     #[error("cannot start a thread: {0}")]
     NoThread(io::Error),
     #[error("no space left on the disk that contains {}", .0.display())]

@@ -115,7 +115,7 @@ impl CheckRunner<'_, '_> {
             inherits: Inherits::Agent { client: None, more: Vec::new() },
             env: temporary.into_iter().collect(),
             env_removed: LOCATING_VARIABLES.map(Into::into).into(),
-            dir: Some(checkout.map_or_else(|| self.project.to_owned(), Checkout::tree)),
+            dir: Some(checkout.map_or_else(|| self.project.to_owned(), |it| self.place(it))),
             notes: Some(self.site.state_dir.shims()),
             limits: Limits { deadline: Some(check.timeout), ..Limits::default() },
             spool: Some(Spool { stdout: self.dir.stdout(&name), stderr: self.dir.stderr(&name) }),
@@ -123,6 +123,14 @@ impl CheckRunner<'_, '_> {
             confinement: checkout.map(|checkout| self.confinement(checkout)).transpose()?.flatten(),
             ..Job::default()
         })
+    }
+
+    /// The directory of the project in a checkout.
+    fn place(&self, checkout: &Checkout) -> PathBuf {
+        let prefix = self.repository.map(Repository::prefix);
+        let place = prefix.map_or_else(|| checkout.tree(), |prefix| checkout.tree().join(prefix));
+        // A commit may be without it.
+        if place.is_dir() { place } else { checkout.tree() }
     }
 
     /// A check writes in its checkout, among its temporary files and in the user's caches.

@@ -189,3 +189,17 @@ fn an_agent_is_told_what_it_works_on() {
     review run=[RUN] loop= task= ticket=32 bin=yes
     ");
 }
+
+#[test]
+fn a_squad_in_a_part_of_a_repository_checks_that_part() {
+    let sandbox = project(GOOD, &[&["a"]], "checks.test.command = 'test -e plan.toml'\n");
+    let settings = sandbox.read("autoloops.toml");
+    sandbox.write("app/autoloops.toml", settings).write("app/plan.toml", sandbox.read("plan.toml"));
+    autoloop_testkit::slots::git(&sandbox, &["rm", "-q", "plan.toml", "autoloops.toml"]);
+    autoloop_testkit::slots::git(&sandbox, &["add", "-A"]);
+    autoloop_testkit::slots::git(&sandbox, &["commit", "-q", "-m", "move"]);
+    let words = ["squad", "--plan", "app/plan.toml", "--effort", "low", "--no-watch", "app"];
+    let said = sandbox.run(&words);
+    assert_eq!(said.code, Some(0), "{said}");
+    assert!(sandbox.path("app/a.txt").exists());
+}

@@ -230,3 +230,16 @@ fn the_event_that_a_task_is_complete_means_the_same_as_the_tool() {
     assert_eq!(sandbox.fields("squad.report", "claim"), ["complete"]);
     assert_eq!(sandbox.fields("task.complete", "payload"), ["done"]);
 }
+
+#[test]
+fn a_last_review_that_is_not_delivered_builds_nothing_again() {
+    let judge = "if [ -e \"$AUTOLOOP_PROJECT_DIR/home/repaired\" ]; then judge true; fi";
+    let sandbox = project(Agents { judge, ..GOOD }, &[&["a"]], "");
+    let said = squad(&sandbox, "--effort low");
+    assert!(said.starts_with("exit 1\n"), "{said}");
+    assert_eq!(count(&sandbox, "build") + count(&sandbox, "revise"), 1);
+    sandbox.write("home/repaired", "");
+    let said = told(&sandbox, &["squad", "--resume", "--no-watch"]);
+    assert!(said.starts_with("exit 0\n"), "{said}");
+    assert_eq!(count(&sandbox, "build") + count(&sandbox, "revise"), 1);
+}

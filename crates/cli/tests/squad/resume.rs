@@ -134,3 +134,30 @@ fn a_squad_at_its_limit_stops_and_continues_with_a_higher_one() {
     assert_eq!(files(&sandbox), ["a.txt", "b.txt", "c.txt"]);
     assert_eq!(count(&sandbox, "build"), 3);
 }
+
+#[test]
+fn a_squad_beyond_its_limit_is_not_completed() {
+    let judge = "call record_cost '{\"costUsd\":100}'; judge true";
+    let sandbox = project(Agents { judge, ..GOOD }, &[&["a"]], "");
+    let said = squad(&sandbox, "--effort low --budget 20");
+    assert!(said.starts_with("exit 1\n") && said.contains("limits.max_cost_usd"), "{said}");
+    let turns_so_far = turns(&sandbox).len();
+    let said = told(&sandbox, &["squad", "--resume", "--no-watch", "--budget", "200"]);
+    assert!(said.starts_with("exit 0\n"), "{said}");
+    assert_eq!(turns(&sandbox).len(), turns_so_far);
+}
+
+#[test]
+fn what_the_user_repaired_is_checked_again() {
+    let build = "complete";
+    let sandbox = project(Agents { build, revise: build, ..GOOD }, &[&["a"]], "");
+    let repaired = sandbox.path("home/repaired");
+    let settings = String::from_utf8(sandbox.read("autoloops.toml")).unwrap();
+    let check = format!("checks.test.command = 'test -e \"{}\"'\n", repaired.display());
+    sandbox.write("autoloops.toml", settings + &check);
+    let said = squad(&sandbox, "--effort low");
+    assert!(said.starts_with("exit 1\n"), "{said}");
+    sandbox.write("home/repaired", "");
+    let said = told(&sandbox, &["squad", "resolve", "a", "--no-watch", "--retry"]);
+    assert!(said.starts_with("exit 0\n"), "{said}");
+}

@@ -232,3 +232,37 @@ fn a_builder_that_gets_nowhere_is_stuck_with_the_reason() {
         );
     }
 }
+
+#[test]
+fn an_answer_before_a_failure_passes_nothing() {
+    for then in ["exit 3", "exec sleep 100"] {
+        let review = &format!("answer true; if [ $N = 1 ]; then {then}; fi");
+        let settings = "squad.reviewer.timeout_ms = 3000\n";
+        let sandbox = project(Agents { review, ..GOOD }, &[&["a"]], settings);
+        completes(&sandbox, "");
+        let reviews = rows(&sandbox, "squad.review", &["subject", "verdict"]);
+        assert_eq!(reviews, ["task failed", "task pass", "build pass"]);
+    }
+}
+
+#[test]
+fn work_that_cannot_be_captured_is_not_complete() {
+    let build = "work; if [ $N = 1 ]; then mkdir sub; mkfifo sub/.gitignore; else rm -rf sub; fi
+        [ $N = 0 ] || complete";
+    let sandbox = project(Agents { build, ..GOOD }, &[&["a"]], "");
+    completes(&sandbox, "--effort low");
+    let ends = rows(&sandbox, "squad.turn.finish", &["reason"]);
+    assert!(ends[1].starts_with("the worktree cannot be read"), "{ends:?}");
+    assert_eq!(String::from_utf8(sandbox.read("a.txt")).unwrap().lines().count(), 3);
+}
+
+#[test]
+fn a_task_that_begins_again_has_all_its_revisions() {
+    // It passes on its last revision, and the review of the merged work names it.
+    let review = "if [ $N -lt 3 ]; then answer false; else answer true; fi";
+    let judge = "if [ $N = 0 ] && [ $(wc -l < a.txt) = 3 ]; then judge false '\"issues\":[{\"taskId\":\"a\",\"description\":\"more\"}]'; else judge true; fi";
+    let sandbox = project(Agents { review, judge, ..GOOD }, &[&["a"]], "");
+    completes(&sandbox, "--effort low");
+    assert_eq!(count(&sandbox, "revise"), 3);
+    assert_eq!(String::from_utf8(sandbox.read("a.txt")).unwrap().lines().count(), 4);
+}

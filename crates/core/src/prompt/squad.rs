@@ -66,10 +66,14 @@ pub fn build(squad: &Squad, it: &Loop) -> String {
     let others = other_loops(squad, it);
     section(&mut out, "## Other Loops (for context)", &others);
     if let Some(feedback) = &it.feedback {
+        let which = match it.revisions {
+            0 => String::new(),
+            number => {
+                format!(" This is revision {number} of at most {}.", squad.effort().revisions())
+            }
+        };
         let about = format!(
-            "Your work was not accepted. This is revision {} of at most {}: fix all of the following.\n\n{}",
-            it.revisions,
-            squad.effort().revisions(),
+            "Your work was not accepted.{which} Fix all of the following.\n\n{}",
             fenced(&shortened(&feedback.render()))
         );
         section(&mut out, "## Feedback", &about);

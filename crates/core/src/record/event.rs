@@ -14,13 +14,13 @@ use wire::Wire;
 use super::{
     ChainOutcome, Changes, ExchangeOutcome, Glance, Heading, HeldBy, LoopEnd, Object, Phase,
     Picked, Record, Resolution, Side, SlotOutcome, SlotsEnd, SquadClaim, SquadEnd, SquadPhase,
-    SquadSubject, StopReason, Support, Text, ViolationOutcome,
+    StopReason, Support, Text, ViolationOutcome,
 };
 use crate::agents::{Answer, Dollars, ErrorClass, prices};
 use crate::config::{BackendKind, Effort, Isolation, ItemSource};
 use crate::merge::MergeOutcome;
 use crate::message::Type as MessageType;
-use crate::review::Verdict;
+use crate::review::{SquadSubject, Verdict};
 use crate::topic::Topic;
 use crate::wire_enum::Word;
 

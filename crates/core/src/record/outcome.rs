@@ -106,19 +106,6 @@ words! {
         Conflict = "conflict",
     }
 
-    /// What a review of a squad is about.
-    SquadSubject {
-        /// The completed task of one loop.
-        Task = "task",
-        /// The unfinished work of one loop.
-        Progress = "progress",
-        /// The list of tasks.
-        Enumerate = "enumerate",
-        Plan = "plan",
-        /// The merged work of all loops.
-        Build = "build",
-    }
-
     /// What a builder reports about its task.
     SquadClaim {
         Complete = "complete",

@@ -127,6 +127,7 @@ impl<'s> Round<'s> {
         let cited: Vec<Check> = last.cited.iter().map(|command| Check::cited(command)).collect();
         let results = self.configured(rules).chain(&cited).filter_map(|check| self.result(check));
         let results: Vec<&CheckFinish> = results.collect();
+        let is_configured = self.configured(rules).any(|check| self.result(check).is_some());
         let failed = results.iter().find(|result| !result.passed());
         let (verdict, reason) = match (answer.verdict, failed) {
             (Verdict::Pass, Some(failed)) => {
@@ -148,9 +149,10 @@ impl<'s> Round<'s> {
             turn: last.number(),
             verdict: verdict.into(),
             reason,
-            support: match results.is_empty() {
-                true => Support::Unverified,
-                false => Support::Verified,
+            // Any command can be cited.
+            support: match is_configured {
+                true => Support::Verified,
+                false => Support::Unverified,
             }
             .into(),
             commit: (!self.commit.is_empty()).then(|| self.commit.to_owned()),
@@ -158,13 +160,12 @@ impl<'s> Round<'s> {
     }
 }
 
-/// What a reviewer left. An answer counts however its client ended afterwards.
+/// What a reviewer left. A reviewer that failed after it passed something may have been about to say more.
 fn evidence(turn: &Turn) -> Evidence {
-    Evidence {
-        failure: turn.end().and_then(|end| end.reason.clone()),
-        exhausted: None,
-        answer: turn.answer().map(|answer| Ok(verdict_of(answer))),
-    }
+    let failure = turn.end().and_then(|end| end.reason.clone());
+    let counts = |answer: &&Answer| failure.is_none() || !answer.is_pass();
+    let answer = turn.answer().filter(counts).map(|answer| Ok(verdict_of(answer)));
+    Evidence { failure, exhausted: None, answer }
 }
 
 fn verdict_of(answer: &Answer) -> verdict::Verdict {

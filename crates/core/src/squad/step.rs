@@ -94,10 +94,8 @@ pub fn next_steps(squad: &Squad, rules: &SquadRules) -> Vec<Step> {
         }
     }
     match rules.run {
-        SquadRun::Plan if squad.loops.is_empty() => {
-            vec![finished(SquadEnd::Planned, String::new())]
-        }
-        _ => build(squad, rules),
+        SquadRun::Plan => vec![finished(SquadEnd::Planned, String::new())],
+        SquadRun::Build => build(squad, rules),
     }
 }
 
@@ -339,7 +337,8 @@ fn checkpoint(squad: &Squad, loops: &[&Loop]) -> Option<Step> {
 
 /// The review of all merged work.
 fn judge_result(squad: &Squad, rules: &SquadRules) -> Vec<Step> {
-    let round = Round::of_run(squad, SquadSubject::Build, squad.merged_after);
+    let after = squad.merged_after.max(squad.retried_after);
+    let round = Round::of_run(squad, SquadSubject::Build, after);
     match round.decided() {
         Some(review) if review.verdict == Verdict::Pass => {
             vec![finished(SquadEnd::Completed, String::new())]
@@ -353,6 +352,10 @@ impl Squad {
     /// Why a loop gets no further turn.
     fn stuck(&self, it: &Loop, rules: &SquadRules) -> Option<String> {
         let revisions = self.effort().revisions();
+        if it.reopened > revisions {
+            let why = first_line(&it.reason, 300);
+            return Some(format!("it began again {revisions} times: {why}"));
+        }
         if it.revisions > revisions {
             let feedback = it.feedback.as_ref().map(Feedback::render).unwrap_or_default();
             let why = first_line(&feedback, 300);
@@ -451,6 +454,12 @@ pub fn within_limits(
     limits: &RunLimits,
     now: Timestamp,
 ) -> Vec<Step> {
+    if let [Step::Finish(finish)] = steps.as_slice()
+        && finish.outcome == SquadEnd::Completed
+        && let Some(reached) = squad.ledger.is_over(limits, now)
+    {
+        return vec![Step::Finish(stopped(reached))];
+    }
     let within_loop = |step: &Step| {
         let (phase, it) = step.agent(squad).and_then(|(phase, it)| Some((phase, it?)))?;
         let decided = squad.ledger.reserve_in_slot(&it.id, phase.name(), limits);

@@ -10,6 +10,7 @@ mod tools;
 mod worktrees;
 
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, Scope};
@@ -425,9 +426,16 @@ impl<'a> SquadDriver<'a> {
         self.busy.insert(lane);
         let (shared, sender) = (Arc::clone(&self.shared), threads.sender.clone());
         let work = move || {
-            let done = work(&shared, &sender);
+            let done = catch_unwind(AssertUnwindSafe(|| work(&shared, &sender)));
+            let (done, panic) = match done {
+                Ok(done) => (done, None),
+                Err(panic) => (Err(DriveError::Panicked), Some(panic)),
+            };
             // The dispatcher is gone only where the run failed.
             let _ = sender.send(Message::Ended(lane, done));
+            if let Some(panic) = panic {
+                resume_unwind(panic);
+            }
         };
         let started =
             thread::Builder::new().name("squad".to_owned()).spawn_scoped(threads.scope, work);
@@ -459,6 +467,20 @@ impl<'a> SquadDriver<'a> {
     /// works in any of them.
     fn open_loops(&mut self, group: u64, tasks: &[String]) -> Result<bool, DriveError> {
         let base = self.shared.trees.head()?;
+        let trees = &self.shared.trees;
+        if !trees.repository().contains(&base, self.squad().head())? {
+            let merged = self.squad().head().to_owned();
+            let reason = format!(
+                "the commit checked out in the project does not contain {merged}, where the squad merged last"
+            );
+            let finish = SquadFinish {
+                outcome: SquadEnd::MergeRefused.into(),
+                reason,
+                ..SquadFinish::default()
+            };
+            self.record(|heading| vec![finish.record(heading)])?;
+            return Ok(true);
+        }
         let mut starts = Vec::new();
         let mut next = self.squad().loops.len() as u64 + 1;
         for task_id in tasks {
@@ -480,7 +502,7 @@ impl<'a> SquadDriver<'a> {
                 }
                 None => {
                     let spec = LoopSpec { id: &name, base: &base, subject: &subject };
-                    self.shared.trees.register(&spec)?;
+                    self.shared.trees.begin(&spec)?;
                     next += 1;
                 }
             }

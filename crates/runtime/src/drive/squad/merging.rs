@@ -10,7 +10,7 @@ use super::Shared;
 use super::worktrees::LoopSpec;
 use crate::drive::DriveError;
 use crate::evidence::CheckRunner;
-use crate::git::{Advanced, Prepared};
+use crate::git::{Advanced, GitError, Prepared};
 use crate::harness::create_dirs;
 
 /// How far a merge came.
@@ -60,10 +60,8 @@ impl Shared<'_> {
         checks: &[Check],
         first: u64,
     ) -> Result<Merging, DriveError> {
-        let (Some(it), done) = (squad.find(loop_id), Vec::new()) else {
-            return Ok(Merging::Interrupted);
-        };
-        let mut done: Vec<CheckFinish> = done;
+        let Some(it) = squad.find(loop_id) else { return Ok(Merging::Interrupted) };
+        let mut done: Vec<CheckFinish> = Vec::new();
         let reviewed = it.work.as_ref().map_or("", |work| &work.commit);
         let resolved = match &it.conflict {
             Some(Conflict { resolution: Ok(commit), turn, .. }) => Some((commit, *turn)),
@@ -80,7 +78,16 @@ impl Shared<'_> {
             ..SquadMerge::default()
         };
         loop {
-            let merge = match self.trees.merge(&spec, commit, squad.head())? {
+            let prepared = match self.trees.merge(&spec, commit, squad.head()) {
+                // The user checked another branch out.
+                Err(error @ GitError::Rewritten { .. }) => {
+                    let busy = merge(MergeOutcome::Busy, commit);
+                    let merge = SquadMerge { detail: Some(error.to_string()), ..busy };
+                    return Ok(Merging::Done { merge, checks: done });
+                }
+                prepared => prepared?,
+            };
+            let merge = match prepared {
                 Prepared::NoChange => merge(MergeOutcome::Nothing, squad.head()),
                 Prepared::Already(commit) => merge(MergeOutcome::Merged, &commit),
                 Prepared::InProgress(what) => SquadMerge {

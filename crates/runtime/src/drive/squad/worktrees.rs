@@ -100,6 +100,19 @@ impl SquadWorktrees {
         Place { branch: self.branch(id), dir: self.trees.place(&self.dir.squad_loop(id)) }
     }
 
+    /// Registers the worktree of a loop that has no record yet. A harness may have been killed after it registered it, and
+    /// the project may have moved on since.
+    pub(super) fn begin(&self, work: &LoopSpec<'_>) -> Result<(), GitError> {
+        self.register(work)?;
+        match self.repository().tip(&self.branch(work.id))? {
+            Some(earlier) if earlier != work.base => {
+                let before = LoopSpec { base: &earlier, ..*work };
+                self.reopen(&before, &earlier, work.base).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Registers the worktree of a loop, and that for conflicts, with git. To be done for all loops of a group before
     /// an agent works in any of them: git reads the files of all worktrees to add one, and an agent can replace
     /// those of its own by pipes.

@@ -139,6 +139,29 @@ fn the_same_state_is_the_same_commit_on_top_of_the_base() {
     assert_eq!(squad.trees.diff(&squad.base, &squad.base), Diff::Empty);
 }
 
+/// A harness was killed before it recorded that the loop began, and the user committed meanwhile.
+#[test]
+fn a_loop_without_a_record_begins_at_what_the_project_has_by_now() {
+    let squad = Squad::new();
+    for prepared in [false, true] {
+        let id = if prepared { "2" } else { "1" };
+        squad.trees.begin(&squad.work(id)).unwrap();
+        if prepared {
+            squad.trees.prepare(&squad.work(id)).unwrap();
+        }
+        squad.scene.write(&format!("of-the-user-{id}"), "x\n").commit("by the user");
+        let base = squad.trees.head().unwrap();
+        let work = LoopSpec { base: &base, ..squad.work(id) };
+        squad.trees.begin(&work).unwrap();
+        let dir = squad.trees.prepare(&work).unwrap();
+        assert!(dir.join(format!("of-the-user-{id}")).exists());
+        put(&dir.join(format!("of-the-loop-{id}")), "y\n");
+        let captured = squad.trees.capture(&work).unwrap();
+        let changed = squad.git(&["diff", "--name-status", &base, &captured.commit]);
+        assert_eq!(changed, format!("A\tof-the-loop-{id}"));
+    }
+}
+
 #[test]
 fn a_project_below_the_top_of_its_repository_has_its_place_in_a_worktree() {
     let scene = Scene::new();
