@@ -10,6 +10,7 @@ mod emit;
 mod iterations;
 mod machine;
 mod mail;
+mod mcp;
 mod options;
 mod peak;
 mod place;
@@ -43,7 +44,7 @@ fn main() -> Fallible<()> {
 fn cases() -> impl Iterator<Item = &'static Case> {
     let journal = emit::CASES.iter().chain(writers::CASES).chain(view::CASES);
     let loops = iterations::CASES.iter().chain(waves::CASES).chain(slots::CASES);
-    journal.chain(loops).chain(mail::CASES).chain(starts::CASES)
+    journal.chain(loops).chain(mail::CASES).chain(mcp::CASES).chain(starts::CASES)
 }
 
 fn list() -> Fallible<()> {

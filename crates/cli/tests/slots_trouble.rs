@@ -10,6 +10,7 @@ use autoloop_testkit::Sandbox;
 use autoloop_testkit::sandbox::{Reaped, until, write_program};
 use autoloop_testkit::slots::{self, Agents, DRIFT, GOOD, PASS, git, outcomes, told};
 use insta::assert_snapshot;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_autoloop");
@@ -113,6 +114,10 @@ fn a_client_that_cannot_work_ends_the_run_and_fails_no_item() {
         assert_eq!(sandbox.fields("slot.start", "item_id"), ["t-1"], "{error}");
         let listed = sandbox.run(&["tasks", "ready"]).stdout;
         assert_eq!(listed.matches("t-").count(), 2, "{listed}");
+        assert_eq!(sandbox.fields("backend.failed", "slot"), ["1"], "{error}");
+        let shown = sandbox.run(&["watch", "--once"]).stdout;
+        let row = format!("t-1 task 1  sh cannot work: {error}\n");
+        assert!(shown.contains("slot 1  STOPPED") && shown.ends_with(&row), "{shown}");
         let told = output
             .stderr
             .lines()
@@ -135,6 +140,38 @@ fn a_client_that_cannot_work_ends_the_run_and_fails_no_item() {
       hint: choose a model that the account may use with --model
     autoloop: sh cannot work: API Error: 429 slow down
     ");
+}
+
+/// The first agent is refused, the second one ends its work and is not asked to review.
+#[test]
+fn a_slot_that_waits_for_a_client_is_not_shown_at_work() {
+    let refused = r#"echo '{"type":"result","subtype":"success","is_error":true,"result":"API Error: 429 slow down"}'"#;
+    let answers =
+        r#"echo '{"type":"result","subtype":"success","is_error":false,"result":"done"}'"#;
+    let implement = format!(
+        "if [ $AUTOLOOP_SLOT = 1 ]; then {refused}; exit 1; fi
+        until grep -q backend.parked .autoloop/journal.jsonl; do :; done; {answers}"
+    );
+    let settings = "backend.output = 'claude'\nbackend.first_wait = '10m'";
+    let sandbox = project(Agents { implement: &implement, ..GOOD }, 2, settings);
+    let mut command = sandbox.command();
+    command.args(["slots", "--review", "--parallel-agents", "2", "--isolation", "shared"]);
+    let file = sandbox.path("told");
+    command.stdout(Stdio::null()).stderr(fs::File::create(&file).unwrap());
+    let mut harness = Reaped::start(command);
+    let told = until("the second slot to wait", || {
+        let told = fs::read_to_string(&file).unwrap();
+        told.contains("slot 2  t-2  waits for sh\n").then_some(told)
+    });
+    assert_eq!(told.matches("sh is unavailable").count(), 1, "{told}");
+    let parked = until("both records", || {
+        Some(sandbox.fields("backend.parked", "slot")).filter(|it| it.len() == 2)
+    });
+    assert_eq!(parked, ["1", "2"]);
+    let shown = sandbox.run(&["watch", "--once"]).stdout;
+    assert_eq!(shown.matches("  PARKED  ").count(), 2, "{shown}");
+    kill_process(Pid::from_child(&harness.0), Signal::TERM).unwrap();
+    harness.0.wait().unwrap();
 }
 
 #[test]

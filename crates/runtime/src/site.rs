@@ -129,6 +129,8 @@ pub enum SlotProgress<'a> {
         phase: Phase,
         attempt: u64,
     },
+    /// Its agent waits for this client, which another one was refused by.
+    Parked(&'a Slot, &'a str),
     Reviewed(&'a Slot, &'a SlotReview<'a>),
     Finished(&'a Slot, &'a SlotFinish),
     IterationFinished(&'a FinishedIteration),

@@ -26,7 +26,7 @@ pub(crate) use report::{LINE, millis, notes, recorded, said, said_last, tail, us
 
 use prompt_delivery::{Delivery, LONGEST_ARGUMENT};
 use retry::Retry;
-pub(crate) use retry::{Waiting, client_error};
+pub(crate) use retry::{News, Waiting, client_error};
 
 use crate::error::DriveError;
 use crate::git::LOCATING_VARIABLES;

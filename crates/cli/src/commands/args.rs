@@ -110,7 +110,7 @@ fn mistyped(words: &[String]) -> Option<Failure> {
     let (command, rest) = words.split_first()?;
     let place = rest.first()?;
     match command.as_str() {
-        "loops" | "slots" if !Path::new(place).exists() => {
+        "loops" | "slots" | "squad" if !Path::new(place).exists() => {
             unknown_among(Args::command().find_subcommand(command)?, &words[..1], place)
         }
         "help" => {

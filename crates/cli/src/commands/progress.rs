@@ -151,6 +151,7 @@ fn slot_line(progress: SlotProgress<'_>) -> Option<String> {
             };
             format!("{}  {phase_and_title}", slot_name(slot))
         }
+        SlotProgress::Parked(slot, client) => format!("{}  waits for {client}", slot_name(slot)),
         SlotProgress::Reviewed(slot, review) => {
             let answer = match review.reason.as_str() {
                 "" => &review.follow_up_prompt,

@@ -49,7 +49,7 @@ fn a_call_that_is_not_valid_stores_nothing_and_names_what_is() {
         bad set_loop_review_result 'passed'
         bad set_review_result '{"passed":true}'
         bad complete_task '{}'
-        bad write_task '{"id":"x","title":"x","description":"x"}'
+        bad write_task '{"taskId":"x","title":"x","description":"x"}'
         cat "$HOME/said"
         answer true"#;
     // A sandboxed reviewer can write nothing but temporary files.
@@ -73,13 +73,13 @@ fn a_call_that_is_not_valid_stores_nothing_and_names_what_is() {
     exit 3
     autoloop: invalid arguments of set_loop_review_result: not valid JSON: expected value at line 1 column 1; expected {loopId: string, taskId?: string, passed: boolean, interpretedIntent?: string, intentSatisfied?: boolean, issues?: [{file?: string, line?: number, type?: string, description?: string, suggestion?: string}]}
     exit 3
-    autoloop: unknown tool 'set_review_result': the tools of this agent are set_loop_review_result, cite_command, get_task, write_context, read_context, record_cost
+    autoloop: unknown tool 'set_review_result': the tools of this agent are set_loop_review_result, cite_command, get_task, write_context, read_context, record_cost, emit, memory_add
     exit 3
-    autoloop: unknown tool 'complete_task': the tools of this agent are set_loop_review_result, cite_command, get_task, write_context, read_context, record_cost
+    autoloop: unknown tool 'complete_task': the tools of this agent are set_loop_review_result, cite_command, get_task, write_context, read_context, record_cost, emit, memory_add
     exit 3
-    autoloop: unknown tool 'write_task': the tools of this agent are set_loop_review_result, cite_command, get_task, write_context, read_context, record_cost
+    autoloop: unknown tool 'write_task': the tools of this agent are set_loop_review_result, cite_command, get_task, write_context, read_context, record_cost, emit, memory_add
     exit 3
-    stored a pass, with 0 issues; the last result before you end counts
+    stored a pass; the last result before you end counts
     "#);
 }
 
@@ -117,7 +117,7 @@ fn a_builder_cannot_judge_and_a_ticket_ends_with_its_turn() {
     let outputs = rows(&sandbox, "squad.turn.finish", &["output"]);
     assert_snapshot!(outputs[..2].join("\n"), @r"
     task a is reported as complete; it is reviewed when you end
-    autoloop: unknown tool 'set_loop_review_result': the tools of this agent are complete_task, fail_task, get_task, write_context, read_context, record_cost
+    autoloop: unknown tool 'set_loop_review_result': the tools of this agent are complete_task, fail_task, get_task, write_context, read_context, record_cost, emit, memory_add
     autoloop: not stored: the harness requires a ticket, but AUTOLOOP_TICKET is not set
       hint: do not change AUTOLOOP_DOOR and AUTOLOOP_TICKET
     autoloop: not stored: AUTOLOOP_TICKET is not the ticket of this harness
@@ -125,6 +125,6 @@ fn a_builder_cannot_judge_and_a_ticket_ends_with_its_turn() {
 
     autoloop: not stored: the harness has ended: no process listens at [DIR]/.autoloop/squads/[RUN]/turn-1/agent.door (No such file or directory (os error 2))
       hint: AUTOLOOP_DOOR must be the socket of a harness; it exists while the agent runs
-    stored a fail, with 0 issues; the last result before you end counts
+    stored a fail; the last result before you end counts
     ");
 }

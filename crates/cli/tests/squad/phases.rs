@@ -4,9 +4,9 @@ use insta::assert_snapshot;
 
 use crate::scene::*;
 
-const ENUMERATE: &str = r#"for t in a b c; do call write_task "{\"id\":\"$t\",\"title\":\"write $t\",\"description\":\"write $t.txt\",\"acceptance\":\"it is there\"}"; done"#;
+const ENUMERATE: &str = r#"for t in a b c; do call write_task "{\"taskId\":\"$t\",\"title\":\"write $t\",\"description\":\"write $t.txt\",\"acceptance\":\"it is there\"}"; done"#;
 const PLAN: &str =
-    r#"call add_plan_group '{"tasks":["a","b"]}'; call add_plan_group '{"tasks":["c"]}'"#;
+    r#"call add_plan_group '{"taskIds":["a","b"]}'; call add_plan_group '{"taskIds":["c"]}'"#;
 const FULL: Agents<'_> = Agents { enumerate: ENUMERATE, plan: PLAN, ..GOOD };
 
 /// Runs a squad with a specification.
@@ -75,8 +75,8 @@ fn the_effort_decides_which_phases_are_reviewed() {
 #[test]
 fn a_plan_that_does_not_pass_is_written_again_with_its_issues() {
     let plan = r#"if grep -q 'c needs a' "$AUTOLOOP_PROMPT_PATH"; then
-        call add_plan_group '{"tasks":["a","b"]}'; call add_plan_group '{"tasks":["c"]}'
-        else call add_plan_group '{"tasks":["a","b","c"]}'; fi"#;
+        call add_plan_group '{"taskIds":["a","b"]}'; call add_plan_group '{"taskIds":["c"]}'
+        else call add_plan_group '{"taskIds":["a","b","c"]}'; fi"#;
     let judge = r#"if grep -q 'group 1: a, b, c' "$AUTOLOOP_PROMPT_PATH"; then
         judge false '"issues":[{"taskId":"c","description":"c needs a"}]'
         else judge true; fi"#;
@@ -126,7 +126,7 @@ fn a_plan_that_never_passes_fails_the_squad() {
 
 #[test]
 fn a_phase_that_produces_nothing_usable_is_repeated_once() {
-    let plan = r#"call add_plan_group '{"tasks":["a","b"]}'"#;
+    let plan = r#"call add_plan_group '{"taskIds":["a","b"]}'"#;
     let sandbox = project(Agents { plan, ..FULL }, &[], "");
     assert_snapshot!(built(&sandbox, "--effort low"), @r"
     exit 1
@@ -220,4 +220,13 @@ fn a_plan_can_be_looked_at_before_it_is_built() {
     assert!(said.starts_with("exit 0\n"), "{said}");
     assert_eq!(files(&sandbox), ["a.txt", "b.txt", "c.txt"]);
     assert_eq!(count(&sandbox, "enumerate"), 1);
+}
+
+#[test]
+fn the_event_that_a_task_is_complete_means_the_same_as_the_tool() {
+    let build = r#"work; "$AUTOLOOP_BIN" emit task.complete "done""#;
+    let sandbox = project(Agents { build, ..GOOD }, &[&["a"]], "");
+    completes(&sandbox, "--effort low");
+    assert_eq!(sandbox.fields("squad.report", "claim"), ["complete"]);
+    assert_eq!(sandbox.fields("task.complete", "payload"), ["done"]);
 }

@@ -239,6 +239,7 @@ mod tests {
         assert!(matches!(breaker.ask(seconds(5)), Permit::Wait(..)));
         assert_eq!(breaker.ask(seconds(14)), Permit::Go);
         breaker.ended(seconds(1));
+        breaker.succeeded(seconds(1));
         let late = breaker.failed(seconds(3), seconds(15), &error(Some(20)), 0.0, waits(HOUR));
         assert_eq!(late, Opened::Already(seconds(20)));
         assert!(matches!(breaker.ask(seconds(34)), Permit::Wait(..)));

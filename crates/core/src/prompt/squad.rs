@@ -23,7 +23,7 @@ pub fn enumerate(squad: &Squad) -> String {
     section(&mut out, "## Tasks", rules);
     before(&mut out, squad, SquadPhase::Enumerate, SquadSubject::Enumerate);
     let example =
-        r#"{"id": "t1", "title": "Parse the header", "description": "…", "acceptance": "…"}"#;
+        r#"{"taskId": "t1", "title": "Parse the header", "description": "…", "acceptance": "…"}"#;
     section(&mut out, "## Your tools", &tool("write_task", "for each task", example));
     out
 }
@@ -43,7 +43,7 @@ pub fn plan(squad: &Squad) -> String {
         - The plan is empty now: add all groups, in order.";
     section(&mut out, "## Rules", rules);
     before(&mut out, squad, SquadPhase::Plan, SquadSubject::Plan);
-    let example = r#"{"tasks": ["t1", "t2"]}"#;
+    let example = r#"{"taskIds": ["t1", "t2"]}"#;
     section(&mut out, "## Your tools", &tool("add_plan_group", "for each group", example));
     out
 }

@@ -226,6 +226,13 @@ system_events! {
         turn: Option<u64>,
     }
 
+    BackendFailed = "backend.failed" {
+        client: String,
+        /// Why no turn of it can succeed.
+        detail: String,
+        slot: Option<u64>,
+    }
+
     ReviewStart<'a> = "review.start" {
         kind: String,
         backend_kind: Word<BackendKind>,

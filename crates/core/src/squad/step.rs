@@ -253,7 +253,7 @@ fn build(squad: &Squad, rules: &SquadRules) -> Vec<Step> {
     let group = &squad.groups[place];
     let loops: Vec<&Loop> = squad.group_loops(group).filter_map(|(_, it)| it).collect();
     let is_ready = |it: &&Loop| it.state.is_joined() || it.state == LoopState::Reopened;
-    if loops.len() == group.len() && loops.iter().all(|it| is_ready(&it)) {
+    if loops.len() == group.len() && loops.iter().all(is_ready) {
         // What passed is merged first, so that what begins again begins with it.
         if let Some(it) = loops.iter().find(|it| it.state == LoopState::Passed) {
             return vec![Step::Merge { loop_id: it.id.clone() }];

@@ -39,7 +39,6 @@ use crate::harness::{Harness, RunLock, RunPlace};
 use crate::ipc::Ticket;
 use crate::launch::{Launch, look_up};
 use crate::layout::RunDir;
-use crate::process::Interrupts;
 use crate::review::{ReviewSandbox, sweep};
 use crate::site::{Progress, Site, SquadProgress};
 use crate::store::Follower;
@@ -87,13 +86,12 @@ pub enum SquadOrder {
 
 /// What the threads of a squad have in common.
 struct Shared<'a> {
+    /// Its interrupts end what this squad runs, and nothing else.
     site: Site<'a>,
     launch: &'a Launch,
     trees: SquadWorktrees,
     sandbox: ReviewSandbox,
     dir: RunDir,
-    /// Requests to end the agents of this squad.
-    ends: Interrupts,
 }
 
 /// Where the dispatcher starts threads, and what they report with.
@@ -141,8 +139,8 @@ impl<'a> SquadDriver<'a> {
             checks: loaded.plan.checks.clone(),
         };
         let checks = harness.fold().checks.len() as u64;
-        let ends = site.interrupts.child();
-        let shared = Shared { site, launch, trees, sandbox, dir: place.dir, ends };
+        let site = Site { interrupts: site.interrupts.child(), ..site };
+        let shared = Shared { site, launch, trees, sandbox, dir: place.dir };
         let shared = Arc::new(shared);
         let (busy, follower) = (BTreeSet::new(), Follower::start(&shared.site));
         let driver = SquadDriver { shared, harness, rules, busy, checks, follower };
@@ -160,7 +158,7 @@ impl<'a> SquadDriver<'a> {
             if driven.is_err() {
                 // Tool calls are refused from now on, and agents end.
                 drop(receiver);
-                self.shared.ends.raise(TERM);
+                self.shared.site.interrupts.raise(TERM);
             }
             driven
         });
@@ -242,7 +240,7 @@ impl<'a> SquadDriver<'a> {
         'a: 's,
     {
         loop {
-            let is_interrupted = self.shared.site.interrupts.first().is_some();
+            let is_interrupted = self.shared.site.interrupts.are_raised();
             if !is_interrupted {
                 self.start_steps(threads)?;
             }

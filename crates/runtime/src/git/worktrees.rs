@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::command::Git;
-use super::gitdir::{is_sound, linked_dot_git, links_to, read_small, replace};
+use super::gitdir::{git_dir_at, is_sound, linked_dot_git, links_to, read_small, replace};
 use super::{GitError, OPERATION_SIGNS, Repository, Worktree, reference};
 use crate::{files, private_files};
 
@@ -155,7 +155,15 @@ impl Repository {
         let real = dir.parent().and_then(|parent| parent.canonicalize().ok());
         let real = real.zip(dir.file_name()).map(|(parent, name)| parent.join(name));
         let real = real.as_deref().unwrap_or(dir).join(".git");
-        let known = fs::read_dir(self.common.join("worktrees")).ok()?.flatten();
+        let all = self.common.join("worktrees");
+        // Usually the worktree names it, and a squad has hundreds of them.
+        let is_it = |own: &PathBuf| {
+            own.parent() == Some(&*all) && linked_dot_git(own).as_ref() == Some(&real)
+        };
+        if let Some(own) = git_dir_at(&real).filter(is_it) {
+            return Some(own);
+        }
+        let known = fs::read_dir(&all).ok()?.flatten();
         let known: Vec<(PathBuf, PathBuf)> = known
             .filter_map(|entry| Some((entry.path(), linked_dot_git(&entry.path())?)))
             .collect();

@@ -481,7 +481,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(3, 24, 5, move |inner| {
         prop_oneof![
             vec(inner.clone(), 0..4).prop_map(Value::from),
-            vec((any::<String>(), inner), 0..4).prop_map(|fields| Value::from_iter(fields)),
+            vec((any::<String>(), inner), 0..4).prop_map(Value::from_iter),
         ]
     })
 }

@@ -4,9 +4,9 @@ use super::{Board, End, Kind, Outcome, Parked, Part, Phase, ROWS, Row, in_line};
 use crate::coordinator::Status;
 use crate::layout::{branch_path, run_path, slot_path};
 use crate::record::{
-    self, BackendParked, BackendResumed, BackendUsage, ChainOutcome, ChainStart, Event,
-    ExchangeOutcome, ExchangePhase, Glance, LoopStart, LoopStop, Side, SlotFinish, SlotOutcome,
-    SlotRunFinish, SlotRunStart, WaveStart,
+    self, BackendFailed, BackendParked, BackendResumed, BackendUsage, ChainOutcome, ChainStart,
+    Event, ExchangeOutcome, ExchangePhase, Glance, LoopStart, LoopStop, Side, SlotFinish,
+    SlotOutcome, SlotRunFinish, SlotRunStart, WaveStart,
 };
 use crate::run_id::RunId;
 use crate::views::usage::Sum;
@@ -51,7 +51,7 @@ impl Board {
     fn apply_to_backend(&mut self, run: &str, record: &Glance<'_>) {
         // `iteration.finish` tells how the agent ended, and other records of a backend are long.
         match &*record.topic() {
-            BackendParked::TOPIC | BackendResumed::TOPIC => {}
+            BackendParked::TOPIC | BackendResumed::TOPIC | BackendFailed::TOPIC => {}
             BackendUsage::TOPIC if self.kind == Some(Kind::Squad) => {
                 self.pending = BackendUsage::of(record).map_or(Sum::default(), |it| Sum::of(&it));
                 return;
@@ -61,6 +61,12 @@ impl Board {
         let (slot, turn, parked) = match record.event() {
             Event::BackendParked(parked) => (parked.slot, parked.turn, Some(Parked::new(&parked))),
             Event::BackendResumed(resumed) => (resumed.slot, resumed.turn, None),
+            Event::BackendFailed(BackendFailed { detail, slot: Some(slot), .. }) => {
+                return self.update_slot(slot, record, |row| {
+                    row.note = in_line(&detail);
+                    row.end(Outcome { word: "stopped".to_owned(), end: End::Stopped }, record);
+                });
+            }
             _ => return,
         };
         let row = match (slot, turn) {
@@ -368,10 +374,20 @@ impl Board {
                     }
                 });
             }
+            // There may be no room for the next agent yet.
+            Event::SlotImplement(end) => {
+                self.update_slot(end.slot, record, |row| row.enter(Phase::Between, record));
+            }
+            Event::SlotFix(end) => {
+                self.update_slot(end.slot, record, |row| row.enter(Phase::Between, record));
+            }
             Event::SlotReview(review) => {
                 let (said, reason) = (review.follow_up_prompt, review.reason);
                 let note = format!("{}: {said} {reason}", review.verdict);
-                self.update_slot(review.slot, record, |row| row.note = in_line(&note));
+                self.update_slot(review.slot, record, |row| {
+                    row.note = in_line(&note);
+                    row.enter(Phase::Between, record);
+                });
             }
             Event::SlotMerge(merge) => {
                 let note = format!("merge: {} {}", merge.outcome, merge.files);

@@ -171,6 +171,34 @@ fn slots_wait_only_while_no_agent_works() {
     assert_eq!(badges(&resumed), ("PARKED WORK".to_owned(), false));
 }
 
+/// A slot whose agent has ended waits for room, or for the end of the run.
+#[test]
+fn a_slot_without_an_agent_is_not_at_work() {
+    let story = "
+        crow slot.run.start parallel_agents=2; source=builtin
+        crow#1 slot.start slot=1; item_id=t-1
+        crow#1 slot.start slot=2; item_id=t-2
+        crow#1 slot.phase slot=1; phase=implement; attempt=0
+        crow#1 slot.phase slot=2; phase=implement; attempt=0
+        crow#1 slot.implement slot=1; exit_code=0
+        crow#1 backend.failed client=claude; detail=Invalid API key; slot=2
+    ";
+    let badges = |more: &str| {
+        let boards = boards(&format!("{story}{more}"));
+        let rows = &boards.iter().next().unwrap().rows;
+        rows.iter().map(|row| format!("{} {}", row.badge(), row.note)).collect::<Vec<_>>().join("|")
+    };
+    assert_eq!(badges(""), "NEXT |STOPPED Invalid API key");
+    assert_eq!(badges("crow#1 slot.phase slot=1; phase=review"), "REVIEW |STOPPED Invalid API key");
+    let drift = "crow#1 slot.phase slot=1; phase=review\ncrow#1 slot.review slot=1; verdict=drift";
+    assert_eq!(badges(drift), "NEXT drift:|STOPPED Invalid API key");
+    let fixed = "crow#1 slot.phase slot=1; phase=fix; attempt=1\ncrow#1 slot.fix slot=1; attempt=1";
+    assert_eq!(badges(fixed), "NEXT |STOPPED Invalid API key");
+    // The run is resumed.
+    let resumed = "crow#1 slot.phase slot=2; phase=implement; attempt=0";
+    assert_eq!(badges(resumed), "NEXT |WORK ");
+}
+
 #[test]
 fn an_output_may_be_the_stream_of_a_client() {
     let outputs = |story: &str| boards(story).iter().next().unwrap().rows[0].outputs().join(" ");

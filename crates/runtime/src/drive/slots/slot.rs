@@ -15,7 +15,8 @@ use autoloop_core::prompt::slot::{
 };
 use autoloop_core::queue::Item;
 use autoloop_core::record::{
-    BackendUsage, Heading, Record, SlotFinish, SlotFix, SlotImplement, SlotPhase, SlotReview,
+    BackendFailed, BackendUsage, Heading, Record, SlotFinish, SlotFix, SlotImplement, SlotPhase,
+    SlotReview,
 };
 use autoloop_core::slot::{
     Changes, Outcome, Phase, Slot, SlotStep, Slots, Verdict, picked, slot_step,
@@ -39,8 +40,8 @@ use crate::review::{ConcurrentRuns, OtherWriters, Subject, evidence, seen_from};
 use crate::sandbox::{Extent, siblings};
 use crate::site::SlotProgress;
 use crate::turn::{
-    LINE, Launch, Place, Turn, Waiting, client_failure, failure, millis, notes, recorded, said,
-    usage,
+    LINE, Launch, News, Place, Turn, Waiting, client_failure, failure, millis, notes, recorded,
+    said, usage,
 };
 use crate::world::{Cause, Finished, Reading};
 
@@ -534,6 +535,9 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
 
     /// Records that an agent waits for its client, or does so no longer.
     fn parked(&self, waiting: &Waiting) -> Result<(), DriveError> {
+        if let (Waiting::Parked(parked, News::Known), Some(slot)) = (waiting, self.state()) {
+            self.run.report(SlotProgress::Parked(&slot, &parked.client));
+        }
         let slot = Some(self.number);
         self.run.harness().record_quietly(self.iteration, |heading| waiting.record(slot, heading))
     }
@@ -559,8 +563,17 @@ impl<'d, 'a> SlotDriver<'d, 'a> {
     ) -> Result<Option<Finished>, DriveError> {
         let agent = self.check_agent(&finished, order);
         let is_repeated = agent.is_err() || self.was_ended(&finished);
-        if is_repeated && let Some(usage) = self.usage(&finished, order) {
-            self.run.append(self.iteration, |heading| vec![usage.record(heading)])?;
+        let usage = self.usage(&finished, order).filter(|_| is_repeated);
+        let failed = agent.as_ref().err().map(|why| BackendFailed {
+            client: order.backend.client_name().to_owned(),
+            detail: why.to_string(),
+            slot: Some(self.number),
+        });
+        if usage.is_some() || failed.is_some() {
+            self.run.append(self.iteration, |heading| {
+                let usage = usage.iter().map(|usage| usage.record(heading));
+                usage.chain(failed.iter().map(|failed| failed.record(heading))).collect()
+            })?;
         }
         agent?;
         notes(&finished).iter().for_each(|note| self.run.site.note(note));

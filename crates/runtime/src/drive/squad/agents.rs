@@ -165,8 +165,8 @@ impl Shared<'_> {
         let server = Server::open(&door, self.handler(order, sender))
             .map_err(|source| DriveError::Write { path: door, source })?;
         launch.job.env.extend(server.variables());
-        let ended =
-            launch.run(&self.site, &self.ends, waiting_reporter(order.start.turn, sender))?;
+        let report = waiting_reporter(order.start.turn, sender);
+        let ended = launch.run(&self.site, &self.site.interrupts, report)?;
         // Its last calls are answered when this returns.
         drop(server);
         Ok(ended.finished)
@@ -195,7 +195,7 @@ impl Shared<'_> {
             site: self.site.clone(),
             sandbox: &self.sandbox,
             launch: turn.prepare(&self.site)?,
-            ends: self.ends.clone(),
+            ends: self.site.interrupts.clone(),
         };
         // Objects that it looks up with git must be those that have these names.
         review.launch.job.env.push(("GIT_NO_REPLACE_OBJECTS".into(), "1".into()));

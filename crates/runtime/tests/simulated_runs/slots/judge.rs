@@ -71,6 +71,11 @@ impl Judge {
             self.hear_of_forgery(&run, record);
             return;
         }
+        if topic == "backend.failed" {
+            let is_unmanned = self.unmanned.iter().any(|turn| turn.run == run);
+            assert!(is_unmanned, "no program of {run} is missing");
+            return;
+        }
         let is_ours = topic.starts_with("slot.") || topic == "slots.iteration.finish";
         assert!(!record.has_payload() && is_ours, "unexpected topic {topic}");
         match self.runs.get_mut(&run) {

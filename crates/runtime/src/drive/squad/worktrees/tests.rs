@@ -653,7 +653,7 @@ fn files_without_words_need_both_sides_too() {
 fn a_conflict_stays_one_whatever_is_configured() {
     let conflicting = Conflicting::new();
     let Conflicting { squad, head, commit, dir } = &conflicting;
-    let ran = squad.scene.place("ran");
+    let ran = squad.scene.top.with_file_name("ran");
     let run = format!("touch {}; cat", ran.display());
     for (key, value) in
         [("filter.x.smudge", &*run), ("merge.x.driver", &run), ("rerere.enabled", "true")]
@@ -724,11 +724,9 @@ fn a_loop_begins_again_and_its_earlier_work_stays() {
     put(&dir.join("later"), "l");
     pipe(&dir.join("pipe"));
     put(&dir.join("ignored"), "i");
-    fs::write(
-        Path::new(&agent(&dir, &["rev-parse", "--absolute-git-dir"])).join("MERGE_HEAD"),
-        &head,
-    )
-    .unwrap();
+    let own = PathBuf::from(agent(&dir, &["rev-parse", "--absolute-git-dir"]));
+    put(&own.join("MERGE_HEAD"), &head);
+    put(&own.join("rebase-merge/onto"), &head);
     let reopen = || squad.trees.reopen(&squad.work("2"), &reviewed, &head).unwrap();
     let branch = reopen();
     assert_eq!(branch, format!("autoloop/{RUN}/2-earlier-{}", &reviewed[..12]));
@@ -745,6 +743,7 @@ fn a_loop_begins_again_and_its_earlier_work_stays() {
     assert_eq!(agent(&dir, &["branch", "--show-current"]), format!("autoloop/{RUN}/2"));
     assert_eq!(agent(&dir, &["status", "--porcelain", "--ignored"]), "");
     assert_eq!(operation(&dir), None);
+    assert!(!own.join("rebase-merge").exists());
     put(&dir.join("own"), "again");
     let work = LoopSpec { base: &head, ..squad.work("2") };
     assert_eq!(squad.trees.prepare(&work).unwrap(), dir);
