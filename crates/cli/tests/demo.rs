@@ -111,6 +111,96 @@ fn it_tells_what_happened_and_what_shows_it() {
     }
 }
 
+#[test]
+fn a_squad_revises_resolves_a_conflict_and_merges() {
+    if !has_git() {
+        return skip("a_squad_revises_resolves_a_conflict_and_merges", "git is not installed");
+    }
+    let sandbox = sandbox().env("GIT_DIR", "/nowhere");
+    let output = sandbox.run(&["demo", "squad"]);
+    assert_snapshot!(shown(&sandbox, &output.to_string()), @r"
+    exit 0
+    --- stdout
+    Temporary git project:
+      [DIR]/[DEMO]
+    Scripted builders and reviewers work in it, without network.
+
+    Objective: make the greeting of hello.sh personal and loud
+
+      1  name         build             hello.sh greets its argument.
+                      review            drift: without an argument it prints
+                                        'Hello, '
+                      revise            Without an argument it greets the world.
+                      review            pass
+                      merged
+      2  loud         build             hello.sh is loud.
+                      review            pass
+                      conflict          hello.sh greets by name, in capitals.
+                      merged            with both contributions
+         squad        review            pass
+
+    The run is completed: 2 of 2 tasks merged.
+
+    Next commands
+      Show the loops:
+        autoloop inspect squad [DIR]/[DEMO]
+      Show the reviews with their issues:
+        autoloop inspect reviews [DIR]/[DEMO]
+      Query them:
+        autoloop store sql 'select task_id, passed, interpreted_intent from loop_reviews' [DIR]/[DEMO]
+      Show the run in the live view:
+        autoloop watch latest [DIR]/[DEMO]
+      List all records:
+        autoloop inspect journal [DIR]/[DEMO]
+      Show the merges:
+        git -C [DIR]/[DEMO] log --graph --oneline
+      Run the program:
+        sh [DIR]/[DEMO]/hello.sh Ann
+      Remove the worktrees:
+        autoloop squad clean [DIR]/[DEMO]
+      Delete the project:
+        rm -r [DIR]/[DEMO]
+    ");
+    for line in shown(&sandbox, &output.stdout)
+        .replace("[DIR]/[DEMO]", "/tmp/autoloop-demo-01234567")
+        .replace("    autoloop ", "    target/release/autoloop ")
+        .lines()
+        .filter(|line| !line.contains(" store sql "))
+    {
+        assert!(line.chars().count() < 80, "{line}");
+    }
+}
+
+#[test]
+fn every_command_of_a_squad_shows_what_it_says() {
+    if !has_git() {
+        return skip("every_command_of_a_squad_shows_what_it_says", "git is not installed");
+    }
+    let sandbox = sandbox();
+    let output = sandbox.run(&["demo", "squad"]);
+    assert_eq!(output.code, Some(0), "{output}");
+    for command in commands(&sandbox, &output.stdout) {
+        let mut shell = sandbox.at_home("sh");
+        shell.args(["-c", &command]);
+        let shown = sandbox.finish(shell);
+        assert_eq!(shown.code, Some(0), "{command}: {shown}");
+        let part = match unquoted(&command).split_whitespace().collect::<Vec<_>>()[..] {
+            [_, "inspect", "squad", ..] => "review passed, revision 1/2",
+            [_, "inspect", "reviews", ..] => "without an argument it prints 'Hello, '",
+            [_, "store", "sql", ..] => "name\t0\tgreet whoever is named",
+            [_, "watch", ..] => "completed (completed)  2/2 tasks merged",
+            [_, "inspect", "journal", ..] => "squad.merge",
+            ["git", ..] => "loud: greet in capitals",
+            ["sh", ..] => "HELLO, ANN",
+            [_, "squad", "clean", ..] | ["rm", ..] => "",
+            _ => panic!("unknown command {command}"),
+        };
+        assert!(shown.stdout.contains(part), "{command}: {shown}");
+    }
+    let left = fs::read_dir(sandbox.path("")).unwrap().count();
+    assert_eq!(left, 1, "only the home is left");
+}
+
 /// The commands at the end, as they were printed.
 fn commands(sandbox: &Sandbox, output: &str) -> Vec<String> {
     let here = sandbox.path("").display().to_string();
@@ -156,6 +246,12 @@ fn without_git_it_says_so_and_continues() {
     assert_eq!(output.code, Some(0), "{output}");
     assert!(output.stdout.starts_with("Temporary project (git is not installed):\n"), "{output}");
     assert!(!output.stdout.contains("git -C"), "{output}");
+    let output = sandbox.run(&["demo", "squad"]);
+    assert_eq!(output.code, Some(1), "{output}");
+    assert_snapshot!(output.stderr, @r"
+    autoloop: the demo of a squad needs a git project: git is not installed
+      hint: run the demo of a loop with `autoloop demo`
+    ");
 }
 
 #[test]

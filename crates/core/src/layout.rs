@@ -122,7 +122,7 @@ impl RunDir {
 
     /// The directory of a turn of a squad.
     pub fn squad_turn(&self, number: u64) -> RunDir {
-        RunDir(self.join(format!("turn-{number}")))
+        RunDir(self.join(turn_name(number)))
     }
 
     /// The directory of a check of a squad.
@@ -167,6 +167,10 @@ fn slot_name(iteration: impl Display, number: u64) -> String {
     format!("{iteration}-{number}")
 }
 
+fn turn_name(number: u64) -> String {
+    format!("turn-{number}")
+}
+
 /// The directory of a run, relative to the state directory; empty where `id` is no id.
 pub(crate) fn run_path(kind: Kind, id: &str) -> String {
     let id = id.parse::<RunId>();
@@ -177,6 +181,13 @@ pub(crate) fn slot_path(run: &str, iteration: &str, number: u64) -> String {
     match run_path(Kind::Slots, run) {
         run if run.is_empty() => run,
         run => format!("{run}/{}", slot_name(iteration, number)),
+    }
+}
+
+pub(crate) fn squad_turn_path(run: &str, number: u64) -> String {
+    match run_path(Kind::Squad, run) {
+        run if run.is_empty() => run,
+        run => format!("{run}/{}", turn_name(number)),
     }
 }
 

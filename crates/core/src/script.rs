@@ -33,6 +33,9 @@ struct Turn {
     iteration: Option<u64>,
     role: Option<String>,
     review: bool,
+    /// In a squad.
+    phase: Option<String>,
+    task: Option<String>,
     #[serde(rename = "do", deserialize_with = "actions")]
     actions: Vec<Action>,
 }
@@ -46,12 +49,20 @@ pub enum Action {
         topic: String,
         payload: String,
     },
-    /// Relative to the project.
+    /// A call of a tool of the agent. In the arguments, `$AUTOLOOP_LOOP_ID` and
+    /// `$AUTOLOOP_TASK_ID` are replaced. Whether the call is accepted makes no difference to the script.
+    Call {
+        tool: String,
+        arguments: String,
+    },
+    /// A command for the shell.
+    Run(String),
+    /// Relative to the directory of the agent.
     Write {
         path: String,
         text: String,
     },
-    /// Relative to the project.
+    /// Relative to the directory of the agent.
     Delete {
         path: String,
     },
@@ -63,11 +74,14 @@ pub enum Action {
     Exit(i32),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cue<'a> {
     pub iteration: u64,
     pub roles: &'a [String],
     pub is_review: bool,
+    /// In a squad; empty elsewhere.
+    pub phase: &'a str,
+    pub task: &'a str,
 }
 
 impl Script {
@@ -80,6 +94,8 @@ impl Script {
             turn.iteration.is_none_or(|iteration| iteration == cue.iteration)
                 && turn.role.as_ref().is_none_or(|role| cue.roles.contains(role))
                 && turn.review == cue.is_review
+                && turn.phase.as_ref().is_none_or(|phase| phase == cue.phase)
+                && turn.task.as_ref().is_none_or(|task| task == cue.task)
         };
         self.turns.iter().find(fits).map_or(&[], |turn| &turn.actions)
     }
@@ -93,6 +109,10 @@ struct ActionTable {
     emit: Option<String>,
     #[serde(default)]
     payload: String,
+    call: Option<String>,
+    #[serde(default = "no_arguments")]
+    arguments: String,
+    run: Option<String>,
     write: Option<String>,
     #[serde(default)]
     text: String,
@@ -108,20 +128,26 @@ impl TryFrom<ActionTable> for Action {
     type Error = &'static str;
 
     fn try_from(table: ActionTable) -> Result<Action, Self::Error> {
-        let ActionTable { payload, text, .. } = table;
+        let ActionTable { payload, text, arguments, .. } = table;
         let actions = [
+            table.call.map(|tool| Action::Call { tool, arguments }),
             table.delete.map(|path| Action::Delete { path }),
             table.emit.map(|topic| Action::Emit { topic, payload }),
             table.exit.map(|status| Action::Exit(status.into())),
             table.hang.map(|_| Action::Hang),
             table.print.map(Action::Print),
             table.remember.map(Action::Remember),
+            table.run.map(Action::Run),
             table.sleep.map(Action::Sleep),
             table.write.map(|path| Action::Write { path, text }),
         ];
         let mut actions = actions.into_iter().flatten();
         actions.next().ok_or("expected an action like { print = \"done\" }")
     }
+}
+
+fn no_arguments() -> String {
+    "{}".to_owned()
 }
 
 fn actions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Action>, D::Error> {
@@ -164,7 +190,8 @@ mod tests {
 
     fn actions(iteration: u64, role: &str, is_review: bool) -> Vec<Action> {
         let roles = [role.to_owned()];
-        Script::parse(SCRIPT).unwrap().actions(Cue { iteration, roles: &roles, is_review }).to_vec()
+        let cue = Cue { iteration, roles: &roles, is_review, ..Cue::default() };
+        Script::parse(SCRIPT).unwrap().actions(cue).to_vec()
     }
 
     #[test]
@@ -189,7 +216,39 @@ mod tests {
         assert_eq!(actions(2, "planner", false), [Action::Hang]);
         assert_eq!(actions(2, "planner", true), [Action::Remember("keep it short".into())]);
         let nothing = Script::default();
-        assert_eq!(nothing.actions(Cue { iteration: 1, roles: &[], is_review: false }), []);
+        assert_eq!(nothing.actions(Cue { iteration: 1, ..Cue::default() }), []);
+    }
+
+    #[test]
+    fn a_turn_of_a_squad_is_chosen_by_its_phase_and_task() {
+        let script = Script::parse(
+            r#"
+            [[turn]]
+            phase = "review"
+            task = "t2"
+            iteration = 1
+            do = [{ call = "set_loop_review_result", arguments = '{"passed": false}' }]
+            [[turn]]
+            phase = "review"
+            do = [{ call = "set_review_result" }]
+            [[turn]]
+            do = [{ run = "git add a.txt" }]
+            "#,
+        )
+        .unwrap();
+        let actions = |phase: &str, task: &str, iteration: u64| {
+            script.actions(Cue { phase, task, iteration, ..Cue::default() }).to_vec()
+        };
+        let call = |tool: &str, arguments: &str| Action::Call {
+            tool: tool.to_owned(),
+            arguments: arguments.to_owned(),
+        };
+        let failed = call("set_loop_review_result", r#"{"passed": false}"#);
+        assert_eq!(actions("review", "t2", 1), [failed]);
+        assert_eq!(actions("review", "t2", 2), [call("set_review_result", "{}")]);
+        assert_eq!(actions("review", "", 1), [call("set_review_result", "{}")]);
+        assert_eq!(actions("build", "t2", 1), [Action::Run("git add a.txt".into())]);
+        assert_eq!(actions("", "", 1), [Action::Run("git add a.txt".into())]);
     }
 
     #[test]
@@ -202,8 +261,8 @@ mod tests {
         insta::assert_snapshot!(mistake("turn = 1"), @"invalid type: integer `1`, expected a sequence, in `turn` <- 1");
         insta::assert_snapshot!(mistake("[[turn]]\nrole = 1"), @"invalid type: integer `1`, expected a string, in `turn.role` <- 1");
         insta::assert_snapshot!(mistake("\"\\u001b\" = 1"), @r#"unknown field `\u{1b}`, expected `turn` <- "\u001b""#);
-        insta::assert_snapshot!(mistake("[[turn]]\nwhen = 1"), @"unknown field `when`, expected one of `iteration`, `role`, `review`, `do`, in `turn` <- when");
-        insta::assert_snapshot!(mistake("[[turn]]\ndo = [{ shout = \"x\" }]"), @"unknown field `shout`, expected one of `print`, `emit`, `payload`, `write`, `text`, `delete`, `remember`, `sleep`, `hang`, `exit`, in `turn.do` <- shout");
+        insta::assert_snapshot!(mistake("[[turn]]\nwhen = 1"), @"unknown field `when`, expected one of `iteration`, `role`, `review`, `phase`, `task`, `do`, in `turn` <- when");
+        insta::assert_snapshot!(mistake("[[turn]]\ndo = [{ shout = \"x\" }]"), @"unknown field `shout`, expected one of `print`, `emit`, `payload`, `call`, `arguments`, `run`, `write`, `text`, `delete`, `remember`, `sleep`, `hang`, `exit`, in `turn.do` <- shout");
         insta::assert_snapshot!(mistake("[[turn]]\ndo = [{ payload = \"x\" }]"), @r#"expected an action like { print = "done" }, in `turn.do` <- { payload = "x" }"#);
         insta::assert_snapshot!(mistake("[[turn]]\ndo = [{ sleep = \"soon\" }]"), @r#"'soon' is not a duration; write one like 30s, 1m30s, 500ms or 1.5h, in `turn.do.sleep` <- "soon""#);
         insta::assert_snapshot!(mistake("[[turn]]\ndo = [{ exit = 3000000000 }]"), @"invalid value: integer `3000000000`, expected u8, in `turn.do.exit` <- 3000000000");

@@ -23,7 +23,7 @@ use crate::record::{
 };
 use crate::review::Verdict;
 use crate::text::first_line;
-use crate::wire_enum::Word;
+use crate::wire_enum::{Word, words};
 
 pub use crate::config::Effort;
 pub use effort::Depth;
@@ -196,7 +196,7 @@ pub struct Loop {
     pub retried_at: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LoopState {
     /// A turn of its builder is under way, or is next.
     #[default]
@@ -212,6 +212,18 @@ pub enum LoopState {
     Failed,
     /// The user does without its task.
     Skipped,
+}
+
+words! {
+    /// The state of the review of a loop, as it is stored.
+    #[derive(Default)]
+    ReviewStatus {
+        #[default]
+        Pending = "pending",
+        InProgress = "in_progress",
+        Passed = "passed",
+        Failed = "failed",
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -580,6 +592,11 @@ impl Feedback {
 }
 
 impl LoopState {
+    /// Whether its builder is next.
+    pub fn is_building(self) -> bool {
+        matches!(self, LoopState::Building | LoopState::Reopened)
+    }
+
     /// Whether nothing is left to do before the loops of its group are merged.
     pub fn is_joined(self) -> bool {
         matches!(self, LoopState::Passed | LoopState::Merged | LoopState::Skipped)
@@ -653,8 +670,7 @@ impl Loop {
         self.reopened += 1;
     }
 
-    /// The state of its review, as it is stored.
-    pub fn review_status(&self, squad: &Squad) -> &'static str {
+    pub fn review_status(&self, squad: &Squad) -> ReviewStatus {
         let is_reviewed = || {
             squad.open_turns().any(|turn| {
                 turn.is_of(&self.id)
@@ -662,11 +678,11 @@ impl Loop {
             })
         };
         match self.state {
-            LoopState::Passed | LoopState::Merged => "passed",
-            LoopState::Completed => "in_progress",
-            LoopState::Building if is_reviewed() => "in_progress",
-            _ if self.feedback.is_some() => "failed",
-            _ => "pending",
+            LoopState::Passed | LoopState::Merged => ReviewStatus::Passed,
+            LoopState::Completed => ReviewStatus::InProgress,
+            LoopState::Building if is_reviewed() => ReviewStatus::InProgress,
+            _ if self.feedback.is_some() => ReviewStatus::Failed,
+            _ => ReviewStatus::Pending,
         }
     }
 

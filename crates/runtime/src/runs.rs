@@ -321,19 +321,23 @@ fn proof(site: &Site<'_>, kind: Kind, run: &str) -> Provenance {
     found.unwrap_or_else(|| Provenance::new(None, Unsealed::Noted(Default::default())))
 }
 
-/// Tells the records of the harness of a run of slots from forged ones, for a view that follows the run.
-pub struct WatchedSlots(Provenance);
+/// Tells the records of the harness of a run from forged ones, for a view that follows the run.
+pub struct WatchedRun {
+    pub kind: Kind,
+    provenance: Provenance,
+}
 
-impl WatchedSlots {
-    pub fn new(state_dir: &StateDir, run: &RunId, world: &World) -> Self {
-        let (kind, dir) = (Kind::Slots, state_dir.run(Kind::Slots, run));
-        WatchedSlots(RunPlace { kind, dir, run: run.as_str(), world }.provenance_to_show())
+impl WatchedRun {
+    pub fn new(state_dir: &StateDir, kind: Kind, run: &RunId, world: &World) -> Self {
+        let dir = state_dir.run(kind, run);
+        let place = RunPlace { kind, dir, run: run.as_str(), world };
+        WatchedRun { kind, provenance: place.provenance_to_show() }
     }
 
     /// Whether a record of the run counts: its harness wrote it, or any process may. Has to be called once for each
     /// record, in order.
     pub fn counts(&mut self, record: &Glance<'_>) -> bool {
-        self.0.own(record).is_some() || !is_claimed(record)
+        self.provenance.own(record).is_some() || !is_claimed(record)
     }
 }
 

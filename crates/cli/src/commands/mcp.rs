@@ -40,16 +40,16 @@ struct CallArgs {
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let harness = settings::client(&settings::variables()?);
     match &args.command {
-        None => mcp::serve(harness),
-        Some(Command::Call(args)) => call(args, harness.as_ref()),
+        None => mcp::serve(harness()?),
+        Some(Command::Call(CallArgs { tool, arguments })) => call(tool, arguments),
     }
 }
 
-fn call(args: &CallArgs, harness: Option<&Client>) -> Result<(), Failure> {
-    let answer = match harness {
-        Some(harness) => harness.call(&args.tool, &args.arguments),
+/// Calls a tool of this agent, and prints its answer.
+pub(super) fn call(tool: &str, arguments: &str) -> Result<(), Failure> {
+    let answer = match harness()? {
+        Some(harness) => harness.call(tool, arguments),
         None => Err(mcp::no_harness()),
     };
     // Scripts have one exit code to check, whatever the reason.
@@ -57,4 +57,8 @@ fn call(args: &CallArgs, harness: Option<&Client>) -> Result<(), Failure> {
     // The call was carried out, so a closed output is not a failure.
     let _ = writeln!(io::stdout(), "{answer}");
     Ok(())
+}
+
+fn harness() -> Result<Option<Client>, Failure> {
+    Ok(settings::client(&settings::variables()?))
 }

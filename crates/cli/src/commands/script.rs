@@ -5,13 +5,15 @@
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
+use autoloop_core::env::Env;
 use autoloop_core::script::{Action, Cue, Script};
 use autoloop_runtime::files::read_text;
 use autoloop_runtime::world::{Disk, World};
 
-use super::{emit, memory, settings};
+use super::{emit, mcp, memory, settings};
 use crate::failure::Failure;
 
 /// Act as a scripted agent.
@@ -33,10 +35,11 @@ pub(crate) fn run(args: &Args, world: &World) -> Result<(), Failure> {
         iteration: env.iteration.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0),
         roles: &env.allowed_roles,
         is_review: env.review_mode.is_some(),
+        phase: env.phase.as_deref().unwrap_or_default(),
+        task: env.task_id.as_deref().unwrap_or_default(),
     };
-    let project = env.project_dir_or_here();
     for action in script.actions(cue) {
-        play(action, &project, world)?;
+        play(action, &env, world)?;
     }
     Ok(())
 }
@@ -52,7 +55,7 @@ pub(super) fn read_script(file: &Path, disk: &dyn Disk) -> Result<String, String
     }
 }
 
-fn play(action: &Action, project: &Path, world: &World) -> Result<(), Failure> {
+fn play(action: &Action, env: &Env, world: &World) -> Result<(), Failure> {
     match action {
         Action::Print(text) => writeln!(io::stdout(), "{text}")?,
         // A refused event is not a failure of the script.
@@ -62,12 +65,26 @@ fn play(action: &Action, project: &Path, world: &World) -> Result<(), Failure> {
             report(emit::run(&args, world));
         }
         Action::Remember(text) => report(memory::learn(text, world)),
-        Action::Write { path, text } => {
-            let path = project.join(path);
-            let dir = path.parent().unwrap_or(project);
-            fs::create_dir_all(dir).and_then(|()| fs::write(&path, text)).map_err(cannot)?;
+        Action::Call { tool, arguments } => {
+            let mut arguments = arguments.clone();
+            for (name, value) in
+                [("$AUTOLOOP_LOOP_ID", &env.loop_id), ("$AUTOLOOP_TASK_ID", &env.task_id)]
+            {
+                arguments = arguments.replace(name, value.as_deref().unwrap_or_default());
+            }
+            report(mcp::call(tool, &arguments));
         }
-        Action::Delete { path } => fs::remove_file(project.join(path)).map_err(cannot)?,
+        Action::Run(command) => {
+            let done = Command::new("sh").args(["-c", command]).status().map_err(cannot)?;
+            if !done.success() {
+                return Err(Failure::failed(format!("the script failed: `{command}`: {done}")));
+            }
+        }
+        Action::Write { path, text } => {
+            let dir = Path::new(path).parent().unwrap_or(Path::new(""));
+            fs::create_dir_all(dir).and_then(|()| fs::write(path, text)).map_err(cannot)?;
+        }
+        Action::Delete { path } => fs::remove_file(path).map_err(cannot)?,
         Action::Sleep(time) => world.clock.sleep(*time),
         Action::Hang => loop {
             world.clock.sleep(Duration::from_secs(3600));

@@ -207,16 +207,25 @@ fn carry_on(
     let world = session.world;
     let wants_view = !report.no_watch && !report.json && tui::is_possible();
     let ui = ProgressUi::new(Detail::Brief, wants_view.then_some(&launch.loaded), world);
-    let journal = launch.loaded.journal(world);
-    let progress = |progress: Progress<'_>| ui.report(progress);
-    let site = session.site(launch, &journal, &progress);
-    let ended = SquadDriver::open(site, launch, run)
-        .map_err(|error| not_opened(error, launch))
-        .and_then(|driver| driver.run(order).map_err(|error| not_finished(error, launch)));
+    let ended = carry_out(session, launch, order, run, &|progress| ui.report(progress));
     ui.close();
     let squad = ended?;
     print_result(&squad, launch, report.json, world)?;
     conclude(&squad, launch, session)
+}
+
+/// Carries a squad on until it ends or is interrupted.
+pub(super) fn carry_out(
+    session: &Session<'_>,
+    launch: &Launch,
+    order: SquadOrder,
+    run: SquadRun,
+    progress: &(dyn Fn(Progress<'_>) + Sync),
+) -> Result<Squad, Failure> {
+    let journal = launch.loaded.journal(session.world);
+    let site = session.site(launch, &journal, progress);
+    let driver = SquadDriver::open(site, launch, run).map_err(|error| not_opened(error, launch))?;
+    driver.run(order).map_err(|error| not_finished(error, launch))
 }
 
 fn print_result(
@@ -240,7 +249,11 @@ fn print_result(
 }
 
 /// Exits with 0 only if all tasks are merged, and the merged work passed its review.
-fn conclude(squad: &Squad, launch: &Launch, session: &Session<'_>) -> Result<(), Failure> {
+pub(super) fn conclude(
+    squad: &Squad,
+    launch: &Launch,
+    session: &Session<'_>,
+) -> Result<(), Failure> {
     let Some(finish) = &squad.finish else { return Err(session.unfinished(launch)) };
     let resume = resume_command(launch);
     let failed = || {

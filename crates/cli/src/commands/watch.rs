@@ -18,10 +18,10 @@ use crate::tui;
 use crate::tui::model::Feed;
 use crate::tui::text::{row_texts, tame};
 
-/// Watch a run, a chain or slots.
+/// Watch a run, a chain, slots or a squad.
 ///
-/// Shows a row per worker: a loop and the branches of its wave, the steps of a chain, or the slots of a queue, each with
-/// its phase, its time and the last line of its agent. Only reads the journal, so it can be started and closed at any
+/// Shows a row per worker: a loop and the branches of its wave, the steps of a chain, the slots of a queue, or the loops
+/// of a squad, each with its phase, its time and the last line of its agent. Only reads the journal, so it can be started and closed at any
 /// time; an ended run is shown as it ended.
 ///
 /// On a terminal it fills the window: select a row with the arrow keys, open its output with Enter, quit with q, list
@@ -231,7 +231,7 @@ fn joined(mut one: Value, other: Value) -> Value {
 }
 
 fn row_facts(row: &Row) -> Value {
-    json!({
+    let facts = json!({
         "row": row.name,
         "level": row.level,
         "run": known(&row.run),
@@ -246,7 +246,15 @@ fn row_facts(row: &Row) -> Value {
         "note": known(&row.note),
         "output": row.output,
         "parked": row.parked,
-    })
+    });
+    let Some(state) = row.state else { return facts };
+    let of_loop = json!({
+        "state": state.name(),
+        "iteration": row.iteration,
+        "review": row.review.name(),
+        "revision": row.revision,
+    });
+    joined(facts, of_loop)
 }
 
 fn board_facts(feed: &Feed, status: Status) -> Value {
@@ -262,17 +270,20 @@ fn board_facts(feed: &Feed, status: Status) -> Value {
         "of": Some(of).filter(|of| *of > 0),
         "usage": feed.usage().map(|usage| usage.facts()),
     });
-    if board.kind != Some(Kind::Slots) {
-        return facts;
+    match board.kind {
+        Some(Kind::Slots) => {
+            let items = json!({
+                "taken": taken,
+                "passed": passed,
+                "failed": failed,
+                "failed_iterations": board.failed_iterations,
+                "left": feed.left(status),
+            });
+            joined(facts, items)
+        }
+        Some(Kind::Squad) => joined(facts, json!({ "blocked": failed })),
+        _ => facts,
     }
-    let items = json!({
-        "taken": taken,
-        "passed": passed,
-        "failed": failed,
-        "failed_iterations": board.failed_iterations,
-        "left": feed.left(status),
-    });
-    joined(facts, items)
 }
 
 fn known(text: &str) -> Option<&str> {

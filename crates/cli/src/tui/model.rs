@@ -14,7 +14,7 @@ use autoloop_core::views::board::{Board, Boards, Row};
 use autoloop_core::views::usage::{Sum, Usages};
 use autoloop_runtime::journal::sidecar::Kept;
 use autoloop_runtime::journal::{Journal, Position, ReadError};
-use autoloop_runtime::runs::{RunList, WatchedSlots, holder};
+use autoloop_runtime::runs::{RunList, WatchedRun, holder};
 use autoloop_runtime::world::World;
 
 use super::output_tail::Outputs;
@@ -27,8 +27,8 @@ pub(crate) struct Feed {
     board: Board,
     /// How far the journal was read.
     position: Position,
-    /// Tells the harness's records of slots from forged ones.
-    own: Option<WatchedSlots>,
+    /// Tells the harness's records of slots and squads from forged ones.
+    own: Option<WatchedRun>,
     /// The task queue of slots, if it is in the same journal.
     tasks: Option<Kept<Tasks>>,
     usages: Kept<Usages>,
@@ -60,7 +60,7 @@ impl Feed {
         };
         let list = RunList::read(&*feed.journal, &files.state_dir, world)?;
         feed.open_board(&boards, list.named_or_current(name)?.id())?;
-        if feed.board.kind == Some(Kind::Slots) {
+        if matches!(feed.board.kind, Some(Kind::Slots | Kind::Squad)) {
             // The view contains records that an agent may have forged, so the journal is read again without these.
             feed.restart();
             feed.read_on(&mut |_, _| {})?;
@@ -73,9 +73,9 @@ impl Feed {
 
     fn restart(&mut self) {
         let board = Board::new(std::mem::take(&mut self.board.id));
-        let is_slots = self.own.is_some() || self.board.kind == Some(Kind::Slots);
-        if let (true, Ok(id)) = (is_slots, board.id.parse()) {
-            self.own = Some(WatchedSlots::new(&self.files.state_dir, &id, &self.world));
+        let kind = self.own.as_ref().map(|own| own.kind).or(self.board.kind);
+        if let (Some(kind @ (Kind::Slots | Kind::Squad)), Ok(id)) = (kind, board.id.parse()) {
+            self.own = Some(WatchedRun::new(&self.files.state_dir, kind, &id, &self.world));
         }
         (self.board, self.position) = (board, Position::START);
     }

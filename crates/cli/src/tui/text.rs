@@ -25,19 +25,22 @@ pub(crate) fn tame(line: &str) -> String {
     tamed
 }
 
-/// The texts of a row: its name, badge, time, cost, item and last line. The time of a row that waits is the time left.
-pub(crate) fn row_texts(row: &Row, usage: Option<Sum>, line: &str, now: Timestamp) -> [String; 6] {
+/// The texts of a row: its name, badge, time, cost, review, item and last line. The time of a row that waits is the time
+/// left. Of a loop that the user has to resolve, the item says why.
+pub(crate) fn row_texts(row: &Row, usage: Option<Sum>, line: &str, now: Timestamp) -> [String; 7] {
     let time = match &row.parked {
         Some(parked) => parked.left(now),
         None => row.elapsed(now),
     };
+    let (what, line) = if row.is_blocked() { (&row.note, "") } else { (&row.title, line) };
     let indent = "  ".repeat(usize::try_from(row.level.min(8)).unwrap_or_default());
     [
         tame(&format!("{indent}{}", row.name)),
         row.badge(),
         time.map(duration::print_short).unwrap_or_default(),
         usage.map(|usage| usage.cost_text()).unwrap_or_default(),
-        tame(format!("{} {}", row.item, row.title).trim()),
+        row.review_in_words(),
+        tame(format!("{} {what}", row.item).trim()),
         tame(line),
     ]
 }

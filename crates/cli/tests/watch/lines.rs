@@ -30,6 +30,35 @@ const CHAIN: &str = "
     heron#3 iteration.start suggested_roles=builder
 ";
 
+const SQUAD: &str = "
+    crow squad.start spec=a parser; effort=medium; max_loops=2
+    crow squad.task task_id=t1; title=parse
+    crow squad.task task_id=t2; title=print
+    crow squad.group tasks=t1,t2
+    crow squad.loop loop_id=crow-1; task_id=t1; group=1
+    crow squad.turn turn=1; phase=revise; loop_id=crow-1; task_id=t1; attempt=2
+";
+
+#[test]
+fn a_squad_is_printed_with_its_groups_and_loops() {
+    assert_snapshot!(with(SQUAD).run(&["watch", "--once"]), @r"
+    exit 0
+    --- stdout
+    squad crow crashed  0/2 tasks merged
+      squad  BUILD  1s  group 1 of 1
+      group 1  BUILD  1s  0/2 merged
+        crow-1  REVISE 1  0s  revision 2/3  t1 parse
+        t2  WAIT  t2 print
+    ");
+    let once = with(SQUAD).run(&["watch", "--once", "--json"]);
+    let once: serde_json::Value = serde_json::from_str(&once.stdout).unwrap();
+    assert_eq!((&once["done"], &once["of"], &once["blocked"]), (&0.into(), &2.into(), &0.into()));
+    let keys = ["row", "item", "state", "iteration", "review", "revision", "limit", "number"];
+    let row = keys.map(|key| format!("{key}={}", once["rows"][2][key]));
+    assert_snapshot!(row.join(" "), @r#"row="crow-1" item="t1" state="building" iteration=0 review="pending" revision=2 limit=3 number=1"#);
+    assert!(once["rows"][0].get("state").is_none(), "{once}");
+}
+
 #[test]
 fn the_current_state_is_printed_once() {
     assert_snapshot!(with(SLOTS).run(&["watch", "--once"]), @r"

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use autoloop_runtime::world::World;
 use autoloop_testkit::sandbox::until;
-use autoloop_testkit::{Sandbox, Terminal};
+use autoloop_testkit::{Sandbox, Terminal, shorthand, slots};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::scene::{cut_off, run, with_agent};
@@ -232,4 +232,93 @@ fn without_a_keyboard_there_is_no_view() {
       hint: print lines instead with `autoloop watch | cat`
     ");
     terminal.assert_given_back();
+}
+
+/// A squad of two loops: the builders wait for the test, the reviewer of the second one never passes it.
+const SQUAD_AGENT: &str = r#"
+    T=$AUTOLOOP_TASK_ID
+    call() { "$AUTOLOOP_BIN" mcp call "$@"; }
+    case "$AUTOLOOP_PHASE" in
+    build | revise)
+        echo "$AUTOLOOP_PHASE" >> "$T.txt"
+        echo "building $T"
+        while ! test -e "$AUTOLOOP_PROJECT_DIR/go-$T"; do sleep 0.02; done
+        call complete_task "{\"taskId\":\"$T\"}" ;;
+    review)
+        [ "$T" = a ] && passed=true || passed=false
+        call set_loop_review_result "{\"loopId\":\"$AUTOLOOP_LOOP_ID\",\"passed\":$passed,\"issues\":[{\"description\":\"no test\"}]}" ;;
+    esac
+"#;
+
+const SQUAD_PLAN: &str = r#"
+[[task]]
+id = "a"
+title = "write a"
+description = "x"
+[[task]]
+id = "b"
+title = "write b"
+description = "x"
+[[group]]
+tasks = ["a", "b"]
+"#;
+
+#[test]
+fn a_squad_shows_its_loops_until_one_is_stuck() {
+    let sandbox = with_agent(SQUAD_AGENT);
+    let script = sandbox.path("agent.sh").display().to_string();
+    let settings = String::from_utf8(sandbox.read("autoloops.toml")).unwrap();
+    sandbox.write("autoloops.toml", settings.replace("'agent.sh'", &format!("'{script}'")));
+    sandbox.write("plan.toml", SQUAD_PLAN).write(".gitignore", "home/\n");
+    for args in
+        [&["init", "-q", "-b", "main"][..], &["add", "-A"], &["commit", "-q", "-m", "first"]]
+    {
+        slots::git(&sandbox, args);
+    }
+    let mut terminal = open(&sandbox, &["squad", "--plan", "plan.toml", "--effort", "low"]);
+    terminal.resize((120, 30));
+    terminal.see("building b");
+    let screen = terminal.see("building a");
+    assert!(screen.contains("0/2 tasks merged"), "{screen}");
+    assert!(screen.contains("> squad"), "{screen}");
+    assert!(screen.contains("group 1   "), "{screen}");
+    assert!(screen.contains("0/2 merged"), "{screen}");
+    for task in ["a", "b"] {
+        let line = screen.lines().find(|line| line.contains(&format!("{task} write {task}")));
+        assert!(line.unwrap().contains("BUILD 1"), "{screen}");
+    }
+    sandbox.write("go-a", "");
+    terminal.see("PASSED");
+    // The second loop is selected, and its output is opened.
+    terminal.press("jjj\r");
+    terminal.see("q back");
+    terminal.see("turn-2/agent.out");
+    terminal.press("q");
+    sandbox.write("go-b", "");
+    assert_eq!(ended(&mut terminal).code(), Some(1));
+    terminal.assert_given_back();
+    terminal.see("autoloop squad resolve");
+
+    let mut terminal = open(&sandbox, &["watch"]);
+    terminal.resize((120, 30));
+    let screen = terminal.see("stopped: blocked");
+    assert!(screen.contains("0/2 tasks merged, 1 blocked"), "{screen}");
+    let stuck = screen.lines().find(|line| line.contains("STUCK")).unwrap();
+    assert!(stuck.contains("failed, revision 2/2"), "{screen}");
+    terminal.press("jjj");
+    let screen = terminal.see("resolve it with `autoloop squad resolve");
+    assert!(screen.contains("review: drift: no test"), "{screen}");
+    terminal.press("q");
+    assert_eq!(ended(&mut terminal).code(), Some(0));
+    terminal.assert_given_back();
+
+    // An agent can write to the journal, but not for the harness.
+    let run = &sandbox.fields("squad.start", "run")[0];
+    let forged = format!("{run} squad.merge loop_id={run}-1; outcome=merged; commit=x; files=");
+    let mut journal = sandbox.read(".autoloop/journal.jsonl");
+    journal.extend(shorthand::lines(&forged).join("").into_bytes());
+    journal.push(b'\n');
+    sandbox.write_journal(journal);
+    let once = sandbox.run(&["watch", "--once"]).stdout;
+    assert!(once.contains("PASSED") && !once.contains("MERGED"), "{once}");
 }

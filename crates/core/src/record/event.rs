@@ -212,6 +212,8 @@ system_events! {
         until: String,
         /// The slot of the turn.
         slot: Option<u64>,
+        /// The turn of a squad.
+        turn: Option<u64>,
     }
 
     BackendResumed = "backend.resumed" {
@@ -220,6 +222,8 @@ system_events! {
         waited_ms: u64,
         /// The slot of the turn.
         slot: Option<u64>,
+        /// The turn of a squad.
+        turn: Option<u64>,
     }
 
     BackendFailed = "backend.failed" {

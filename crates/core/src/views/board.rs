@@ -1,10 +1,11 @@
 //! Runs as rows for people to watch.
 //!
 //! A [`Board`] is one fold for every coordinator: a loop is one row with the branches of its wave below it,
-//! a chain has a row per step, and slots have a row each.
+//! a chain has a row per step, slots have a row each, and a squad has a row per group with its loops below it.
 
 mod events;
 mod row;
+mod squad;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -28,12 +29,13 @@ const KEPT: usize = 200;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Iterations or steps that ended or are under way.
+    /// Iterations or steps that ended or are under way; of a squad, the tasks that are merged.
     pub done: u64,
-    /// The maximum; 0 for no limit.
+    /// The maximum; 0 for no limit. Of a squad, its tasks.
     pub of: u64,
     pub taken: u64,
     pub passed: u64,
+    /// Of a squad, the loops that the user has to resolve.
     pub failed: u64,
 }
 
@@ -55,13 +57,15 @@ pub struct Board {
     items: BTreeMap<String, Item>,
     /// The item source of slots; empty for other coordinators.
     pub source: String,
-    /// How often slots may fix an item.
+    /// How often slots may fix an item, and a squad may revise a task.
     pub most_fixes: u64,
     /// The iterations of slots in which an item did not pass.
     pub failed_iterations: Vec<u64>,
     pub outcome: Option<Outcome>,
     /// The flag that raises the limit that it reached; empty where it ended otherwise.
     raise: String,
+    /// What the agent of a squad used whose end is the next record.
+    pending: Sum,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,7 +120,7 @@ impl Board {
 
     /// What the run waits for, unless an agent works.
     pub fn parked(&self) -> Option<&Parked> {
-        let works = |row: &Row| row.phase.is_busy() && row.phase != Phase::Wave;
+        let works = |row: &Row| row.phase.is_busy() && !row.phase.is_of_others();
         let mut works = self.rows.iter().filter(|row| works(row));
         let is_idle = works.all(|row| row.parked.is_some());
         self.rows.iter().find_map(|row| row.parked.as_ref()).filter(|_| is_idle)
@@ -124,6 +128,9 @@ impl Board {
 
     /// What the agents of a row used; `None` where none reported it.
     pub fn usage_of(&self, row: &Row, usages: &Usages) -> Option<Sum> {
+        if self.kind == Some(Kind::Squad) {
+            return row.usage.known();
+        }
         let sum = match row.part {
             Some(part @ Part::Slot(_)) => usages.of_part(&self.id, row.iteration, part),
             Some(part) => usages.of_part(&row.run, row.iteration, part),
@@ -152,7 +159,11 @@ impl Board {
             Some(Kind::Loop) => format!("iteration {done}{of}"),
             Some(Kind::Chain) => format!("{done}{of} steps done"),
             Some(Kind::Exchange) => format!("round {done}{of}"),
-            Some(Kind::Squad) => format!("{done}{of} tasks merged{}", self.failed_in_words()),
+            Some(Kind::Squad) => {
+                let blocked =
+                    if failed > 0 { format!(", {failed} blocked") } else { String::new() };
+                format!("{done}{of} tasks merged{blocked}")
+            }
             Some(Kind::Slots) => {
                 let left = left.map(|left| format!(", {left} left")).unwrap_or_default();
                 let items = format!("{taken} taken, {passed} passed, {failed} failed{left}");

@@ -3,7 +3,7 @@
 mod loops;
 mod reviews;
 
-pub use loops::render as render_loops;
+pub use loops::{render as render_loops, resolve_command};
 pub use reviews::render as render_reviews;
 
 use crate::record::{SquadPhase, SquadSubject, SquadTurn};

@@ -341,7 +341,7 @@ impl LoopRow {
             status: it.state.name(),
             reason: said(&it.reason),
             iteration: it.iteration,
-            review_status: it.review_status(squad),
+            review_status: it.review_status(squad).name(),
             last_review_id: it.last_review.clone(),
             revision_attempts: it.revision_attempts(squad),
             last_checkpoint_review_at: it.checkpoint_at,

@@ -42,6 +42,16 @@ impl Waiting {
     }
 
     /// `slot` is `None` for a turn of a loop.
+    /// The same in a turn of a squad.
+    #[must_use]
+    pub(crate) fn in_turn(self, turn: u64) -> Waiting {
+        let turn = Some(turn);
+        match self {
+            Waiting::Parked(it, news) => Waiting::Parked(BackendParked { turn, ..it }, news),
+            Waiting::Resumed(it, news) => Waiting::Resumed(BackendResumed { turn, ..it }, news),
+        }
+    }
+
     pub(crate) fn record(&self, slot: Option<u64>, heading: &Heading) -> Record {
         match self {
             Waiting::Parked(it, _) => BackendParked { slot, ..it.clone() }.record(heading),
@@ -107,8 +117,10 @@ impl Retry<'_> {
                 let waited = clock.elapsed().saturating_sub(arrived);
                 let waited_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
                 let client = self.backend.client_name().to_owned();
-                let resumed =
-                    Waiting::Resumed(BackendResumed { client, waited_ms, slot: None }, news);
+                let resumed = Waiting::Resumed(
+                    BackendResumed { client, waited_ms, slot: None, turn: None },
+                    news,
+                );
                 report(resumed).inspect_err(|_| self.with(|breaker| breaker.ended(began)))?;
             }
             let mut finished = turn();
@@ -158,6 +170,7 @@ impl Retry<'_> {
             wait_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
             until: self.world.clock.now().plus(wait).to_string(),
             slot: None,
+            turn: None,
         };
         Waiting::Parked(parked, news)
     }

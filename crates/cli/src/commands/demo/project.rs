@@ -1,4 +1,4 @@
-//! The temporary project of the demo.
+//! The temporary project of a demo.
 
 use std::fs;
 use std::io;
@@ -11,14 +11,18 @@ use autoloop_runtime::world::World;
 use crate::failure::Failure;
 
 macro_rules! files {
-    ($($path:literal $(from $source:literal)?),+ $(,)?) => {
-        &[$(($path, include_str!(concat!("project/", files!(@ $path $($source)?)))),)+]
+    ($dir:literal: $($path:literal $(from $source:literal)?),+ $(,)?) => {
+        &[$(($path, include_str!(concat!($dir, files!(@ $path $($source)?)))),)+]
     };
     (@ $path:literal) => { $path };
     (@ $path:literal $source:literal) => { $source };
 }
 
-const FILES: &[(&str, &str)] = files![
+/// Names and texts.
+type Files = &'static [(&'static str, &'static str)];
+
+pub(super) const LOOP: Files = files![
+    "project/":
     "README.md",
     // Under this name it would apply to the sources.
     ".gitignore" from "gitignore",
@@ -34,6 +38,18 @@ const FILES: &[(&str, &str)] = files![
     "agents/metareview.toml",
 ];
 
+pub(super) const SQUAD: Files = files![
+    "squad/":
+    "README.md",
+    ".gitignore" from "gitignore",
+    "autoloops.toml",
+    "spec.md",
+    "plan.toml",
+    "agents.toml",
+    "hello.sh",
+    "test.sh",
+];
+
 pub(super) struct Project {
     pub(super) dir: PathBuf,
     /// Why it is not a git repository.
@@ -41,7 +57,7 @@ pub(super) struct Project {
 }
 
 impl Project {
-    pub(super) fn create(world: &World) -> Result<Project, Failure> {
+    pub(super) fn create(files: Files, world: &World) -> Result<Project, Failure> {
         let name = format!("autoloop-demo-{:08x}", world.entropy.number() >> 32);
         let dir = std::env::temp_dir().join(name);
         let failed = |error: io::Error| {
@@ -50,7 +66,7 @@ impl Project {
         };
         fs::create_dir(&dir).map_err(failed)?;
         let dir = dir.canonicalize().map_err(failed)?;
-        for (path, text) in FILES {
+        for (path, text) in files {
             LoopFile::text(path, text).write_new(&dir).map_err(failed)?;
         }
         let git_error = create_repository(&dir).err();
@@ -59,7 +75,7 @@ impl Project {
 }
 
 fn create_repository(dir: &Path) -> Result<(), String> {
-    let commit = ["commit", "--quiet", "--message", "A loop to try out"];
+    let commit = ["commit", "--quiet", "--message", "A project to try out"];
     git(dir, &["init", "--quiet"])?;
     git(dir, &["add", "--all"])?;
     git(dir, &commit)

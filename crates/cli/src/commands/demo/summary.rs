@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use autoloop_core::record::{Event, Glance, LoopComplete, LoopStop};
+use autoloop_core::merge::MergeOutcome;
+use autoloop_core::record::{Event, Glance, LoopComplete, LoopStop, SquadMerge, SquadReview};
+use autoloop_core::squad::{Squad, Turn};
 use autoloop_core::topic::TopicClass;
 use autoloop_runtime::journal::Journal;
 
@@ -39,6 +41,45 @@ impl Summary {
             }
         })?;
         Ok(summary)
+    }
+
+    /// What each loop of a squad did, in the order of the plan: loops work at the same time.
+    pub(super) fn of_squad(journal: &dyn Journal, squad: &Squad) -> Result<Summary, Failure> {
+        let mut merges = Vec::new();
+        for_each_record(journal, |record, _| {
+            if record.run() == squad.id {
+                merges.extend(SquadMerge::of(record));
+            }
+        })?;
+        let objective = squad.start.as_ref().map(|start| start.spec.trim().to_owned());
+        let mut summary =
+            Summary { objective: objective.unwrap_or_default(), ..Summary::default() };
+        for it in &squad.loops {
+            summary.turn(&it.number.to_string(), &it.task_id);
+            summary.turns(squad, |turn| turn.is_of(&it.id));
+            for merge in merges.iter().filter(|merge| merge.loop_id == it.id) {
+                let text = match (merge.outcome.known(), merge.resolved_by) {
+                    (Some(MergeOutcome::Merged), Some(_)) => "with both contributions",
+                    (Some(MergeOutcome::Merged), None) => "",
+                    _ => merge.detail.as_deref().unwrap_or_default(),
+                };
+                summary.add(merge.outcome.as_str(), text);
+            }
+        }
+        summary.turn("", "squad");
+        summary.turns(squad, |turn| turn.start.loop_id.is_none());
+        summary.ending = squad.summary();
+        Ok(summary)
+    }
+
+    fn turns(&mut self, squad: &Squad, is_meant: impl Fn(&Turn) -> bool) {
+        for turn in squad.turns.iter().filter(|turn| is_meant(turn)) {
+            let review = squad.reviews.iter().find(|review| review.turn == turn.number());
+            let output = turn.end().map(|end| end.output.lines().last().unwrap_or_default());
+            let said = || output.unwrap_or_default().to_owned();
+            let text = review.map_or_else(said, |review| decision(review, squad));
+            self.add(turn.start.phase.as_str(), &text);
+        }
     }
 
     fn apply(&mut self, record: &Glance<'_>) {
@@ -92,5 +133,16 @@ impl Summary {
         }
         let _ = writeln!(out, "\nThe run is {}.", self.ending);
         out
+    }
+}
+
+/// What a review amounts to.
+fn decision(review: &SquadReview, squad: &Squad) -> String {
+    let feedback = squad.feedback(review);
+    let issues = feedback.issues.into_iter().filter_map(|issue| issue.description);
+    let said: Vec<String> = issues.collect();
+    match said.join("; ") {
+        said if said.is_empty() => review.verdict.to_string(),
+        said => format!("{}: {said}", review.verdict),
     }
 }

@@ -1,6 +1,7 @@
 //! The output of a row.
 
 use autoloop_core::text;
+use autoloop_core::views::squad::resolve_command;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
@@ -32,7 +33,9 @@ pub(super) fn draw(
     let Some(row) = picture.board.shown().nth(picked) else { return (0, 0) };
     let output = picture.output;
     let path = output.map_or("", |output| output.path);
-    let heading = format!("{}  {}  {}  {path}", row.name, row.badge(), row.item);
+    let review = row.review_in_words();
+    let review = if review.is_empty() { review } else { format!("{review}  ") };
+    let heading = format!("{}  {}  {}  {review}{path}", row.name, row.badge(), row.item);
     put(buffer, area.y, &heading, Modifier::UNDERLINED.into());
 
     let mut lines = match output {
@@ -45,6 +48,12 @@ pub(super) fn draw(
         }
         _ if lines.is_empty() => lines.push("(no output)".to_owned()),
         _ => {}
+    }
+    if row.is_blocked() {
+        let why = format!("{}: {}", row.badge().to_lowercase(), row.note);
+        let command = resolve_command(&row.name, row.iteration > 0);
+        let resolve = format!("resolve it with `{command}`");
+        lines.extend(wrap(&format!("\n{why}\n{resolve}"), area.width.into()));
     }
     let height = usize::from(area.height.saturating_sub(1));
     let last = lines.len().saturating_sub(height);

@@ -2,6 +2,7 @@
 
 use std::iter;
 
+use autoloop_core::squad::LoopState;
 use autoloop_core::table;
 use autoloop_core::views::board::{Phase, Row};
 use ratatui::buffer::Buffer;
@@ -14,7 +15,7 @@ use crate::tui::text::row_texts;
 
 /// Marks the selected row, which colours alone would not show everywhere.
 const MARK: &str = "> ";
-const HEADINGS: [&str; 6] = ["WHO", "PHASE", "TIME", "COST", "WHAT", "LAST LINE"];
+const HEADINGS: [&str; 7] = ["WHO", "PHASE", "TIME", "COST", "REVIEW", "WHAT", "LAST LINE"];
 
 /// Draws the table and returns the number of visible rows and the area below them.
 pub(super) fn draw(
@@ -26,27 +27,29 @@ pub(super) fn draw(
     let mut area = area;
     let rows: Vec<&Row> = picture.board.shown().collect();
     let lines = picture.last_lines.iter().map(String::as_str).chain(iter::repeat(""));
-    let texts: Vec<[String; 6]> = rows
+    let texts: Vec<[String; 7]> = rows
         .iter()
         .zip(lines)
         .map(|(row, line)| row_texts(row, (picture.usage_of)(row), line, picture.moment))
         .collect();
     let widest =
         |column: usize| texts.iter().map(|texts| table::width(&texts[column])).max().unwrap_or(0);
+    let with_heading = |column: usize| match widest(column) {
+        0 => 0,
+        widest => widest.max(HEADINGS[column].len()),
+    };
     let widest = Widest {
         name: widest(0).max(HEADINGS[0].len()),
         badge: widest(1).max(HEADINGS[1].len()),
-        cost: match widest(3) {
-            0 => 0,
-            widest => widest.max(HEADINGS[3].len()),
-        },
-        item: widest(4),
+        cost: with_heading(3),
+        review: with_heading(4),
+        item: widest(5),
     };
     let begin = u16::try_from(MARK.len()).unwrap_or_default();
     let columns = fit(area.x + begin, area.width - begin, widest);
     if area.height + 2 >= ROOMY {
         super::put(buffer, area.y, &picture.progress, Style::new());
-        cells(columns, &HEADINGS.map(str::to_owned), [Modifier::DIM.into(); 6], area.y + 1, buffer);
+        cells(columns, &HEADINGS.map(str::to_owned), [Modifier::DIM.into(); 7], area.y + 1, buffer);
         area = Rect { y: area.y + 2, height: area.height - 2, ..area };
     }
     let height = usize::from(table_height(picture, rows.len(), area.height));
@@ -55,7 +58,7 @@ pub(super) fn draw(
     for (index, y) in (first..rows.len()).zip(area.y..area.bottom()).take(height) {
         let badge = (colour(rows[index]), Modifier::BOLD).into();
         let plain = Style::new();
-        let mut styles = [plain, badge, plain, plain, plain, Modifier::DIM.into()];
+        let mut styles = [plain, badge, plain, plain, plain, plain, Modifier::DIM.into()];
         if index == picked {
             buffer.set_string(buffer.area.x, y, MARK, Style::new());
             styles = styles.map(|style| style.add_modifier(Modifier::REVERSED));
@@ -80,9 +83,9 @@ fn table_height(picture: &Picture<'_>, rows: usize, height: u16) -> u16 {
 
 /// Writes the cells of a line. A cell that is cut ends with an ellipsis.
 fn cells(
-    columns: [Option<Column>; 6],
-    texts: &[String; 6],
-    styles: [Style; 6],
+    columns: [Option<Column>; 7],
+    texts: &[String; 7],
+    styles: [Style; 7],
     y: u16,
     buffer: &mut Buffer,
 ) {
@@ -100,10 +103,12 @@ fn cells(
 
 fn colour(row: &Row) -> Color {
     match (row.phase, &row.outcome) {
+        _ if row.is_blocked() => Color::Red,
+        (Phase::Between, _) if row.state == Some(LoopState::Passed) => Color::Green,
         (Phase::Ended, Some(outcome)) if outcome.is_good() => Color::Green,
         (Phase::Ended, _) if row.badge() == "FAILED" => Color::Red,
-        (Phase::Fix { .. }, _) => Color::Yellow,
-        (Phase::Review { .. } | Phase::Metareview { .. }, _) => Color::Magenta,
+        (Phase::Fix { .. } | Phase::Revise { .. } | Phase::Conflict, _) => Color::Yellow,
+        (Phase::Review { .. } | Phase::Metareview { .. } | Phase::Checkpoint, _) => Color::Magenta,
         _ if row.parked.is_some() => Color::Yellow,
         (phase, _) if phase.is_busy() => Color::Cyan,
         _ => Color::Reset,

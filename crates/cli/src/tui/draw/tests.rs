@@ -566,3 +566,183 @@ fn colours_are_used_only_when_they_are_wanted() {
     assert_eq!(coloured(style::Color::No), 0);
     assert!(coloured(style::Color::Yes) > 10);
 }
+
+/// A squad with a loop in every state, and agents that report what they use.
+const SQUAD: &str = "
+    crow squad.start spec=# A parser; effort=medium; max_loops=4
+    crow squad.task task_id=t1; title=parse the header
+    crow squad.task task_id=t2; title=漢字 in names
+    crow squad.task task_id=t3; title=print it
+    crow squad.task task_id=t4; title=write the manual
+    crow squad.group tasks=t1,t2,t3
+    crow squad.group tasks=t4
+    crow squad.loop loop_id=crow-1; task_id=t1; group=1
+    crow squad.loop loop_id=crow-2; task_id=t2; group=1
+    crow squad.loop loop_id=crow-3; task_id=t3; group=1
+    crow squad.turn turn=1; phase=build; loop_id=crow-1; task_id=t1; attempt=0
+    crow squad.turn turn=2; phase=build; loop_id=crow-2; task_id=t2; attempt=0
+    crow squad.turn turn=3; phase=build; loop_id=crow-3; task_id=t3; attempt=0
+    crow squad.report turn=1; task_id=t1; claim=complete
+    crow backend.usage role=build; input_tokens=1000; output_tokens=200; total_tokens=41234; cost_usd=0.38
+    crow squad.turn.finish turn=1; loop_id=crow-1; exit_code=0; commit=d; tree=e
+    crow squad.review review_id=crow-1; subject=task; loop_id=crow-1; turn=1; verdict=drift
+    crow squad.turn turn=4; phase=revise; loop_id=crow-1; task_id=t1; attempt=2
+    crow squad.report turn=2; task_id=t2; claim=complete
+    crow backend.usage role=build; input_tokens=1000; output_tokens=200; total_tokens=1200; cost_usd=0.02
+    crow squad.turn.finish turn=2; loop_id=crow-2; exit_code=0; commit=d; tree=e
+    crow squad.turn turn=5; phase=review; subject=task; loop_id=crow-2; task_id=t2; attempt=0
+    crow squad.turn.finish turn=3; loop_id=crow-3; exit_code=0; commit=d; tree=e
+    crow squad.loop.finish loop_id=crow-3; outcome=stuck; reason=no new state of its files in 3 iterations
+";
+
+fn squad() -> Window {
+    let mut usages = Usages::default();
+    for line in shorthand::lines(SQUAD) {
+        usages.apply(&Glance::read(line.as_bytes()).unwrap());
+    }
+    let lines = vec!["", "", "cargo test", "reading src/names.rs", "", "", ""];
+    Window { lines, usages, ..Window::of(board("crow", SQUAD)) }
+}
+
+#[test]
+fn a_squad_in_windows_of_four_sizes() {
+    assert_snapshot!(squad().shown(USUAL), @r"
+    |squad crow  running  # A parser                              42.4k tokens, $0.40|
+    |0/4 tasks merged, 1 blocked                                                     |
+    |  WHO       PHASE     TIME    COST   REVIEW                WHAT                 |
+    |> squad     BUILD     9m53s                                group 1 of 2         |
+    |  group 1   BUILD     9m53s                                0/3 merged, 1 blocked|
+    |    crow-1  REVISE 2  9m43s   $0.38  failed, revision 2/3  t1 parse the header  |
+    |    crow-2  REVIEW    9m39s   $0.02                        t2 漢字 in names     |
+    |    crow-3  STUCK     14s                                  t3 no new state of i…|
+    |  group 2   WAIT                                           0/1 merged           |
+    |    t4      WAIT                                           t4 write the manual  |
+    |  crow-3    DONE      10s                                  t3 build             |
+    |  crow-2    DONE      9s      $0.02                        t2 build             |
+    |  crow-1    FAILED    5s      $0.38                        t1 build             |
+    (10 empty)
+    |q quit  j/k select  Enter output  ? keys                                        |
+    ");
+    assert_snapshot!(squad().shown((60, 14)), @r"
+    |squad crow  running  # A parser          42.4k tokens, $0.40|
+    |0/4 tasks merged, 1 blocked                                 |
+    |  WHO       PHASE     TIME    WHAT                          |
+    |> squad     BUILD     9m53s   group 1 of 2                  |
+    |  group 1   BUILD     9m53s   0/3 merged, 1 blocked         |
+    |    crow-1  REVISE 2  9m43s   t1 parse the header           |
+    |    crow-2  REVIEW    9m39s   t2 漢字 in names              |
+    |    crow-3  STUCK     14s     t3 no new state of its files …|
+    |  group 2   WAIT              0/1 merged                    |
+    |    t4      WAIT              t4 write the manual           |
+    |  crow-3    DONE      10s     t3 build                      |
+    |  crow-2    DONE      9s      t2 build                      |
+    |  crow-1    FAILED    5s      t1 build                      |
+    |q quit  j/k select  Enter output  ? keys                    |
+    ");
+    assert_snapshot!(squad().shown(SMALL), @r"
+    |squad crow  running  42.4k tokens, $0.40|
+    |0/4 tasks merged, 1 blocked             |
+    |  WHO       PHASE     TIME    WHAT      |
+    |> squad     BUILD     9m53s   group 1 o…|
+    |  group 1   BUILD     9m53s   0/3 merge…|
+    |    crow-1  REVISE 2  9m43s   t1 parse …|
+    |    crow-2  REVIEW    9m39s   t2 漢字 i…|
+    |    crow-3  STUCK     14s     t3 no new…|
+    |  group 2   WAIT              0/1 merged|
+    |    t4      WAIT              t4 write …|
+    |  crow-3    DONE      10s     t3 build  |
+    |q quit  j/k select  Enter output  ? keys|
+    ");
+    assert_snapshot!(squad().shown((150, 16)), @r"
+    |squad crow  running  # A parser                                                                                                    42.4k tokens, $0.40|
+    |0/4 tasks merged, 1 blocked                                                                                                                           |
+    |  WHO       PHASE     TIME    COST   REVIEW                WHAT                                  LAST LINE                                            |
+    |> squad     BUILD     9m53s                                group 1 of 2                                                                               |
+    |  group 1   BUILD     9m53s                                0/3 merged, 1 blocked                                                                      |
+    |    crow-1  REVISE 2  9m43s   $0.38  failed, revision 2/3  t1 parse the header                   cargo test                                           |
+    |    crow-2  REVIEW    9m39s   $0.02                        t2 漢字 in names                      reading src/names.rs                                 |
+    |    crow-3  STUCK     14s                                  t3 no new state of its files in 3 i…                                                       |
+    |  group 2   WAIT                                           0/1 merged                                                                                 |
+    |    t4      WAIT                                           t4 write the manual                                                                        |
+    |  crow-3    DONE      10s                                  t3 build                                                                                   |
+    |  crow-2    DONE      9s      $0.02                        t2 build                                                                                   |
+    |  crow-1    FAILED    5s      $0.38                        t1 build                                                                                   |
+    (2 empty)
+    |q quit  j/k select  Enter output  ? keys                                                                                                              |
+    ");
+}
+
+#[test]
+fn a_loop_that_is_stuck_says_how_it_is_resolved() {
+    let mut window = Window { output: Some("one\ntwo\n".to_owned()), ..squad() };
+    window.view.picked = 4;
+    assert_snapshot!(window.shown((80, 24)), @r#"
+    |squad crow  running  # A parser                              42.4k tokens, $0.40|
+    |0/4 tasks merged, 1 blocked                                                     |
+    |  WHO       PHASE     TIME    COST   REVIEW                WHAT                 |
+    |  squad     BUILD     9m53s                                group 1 of 2         |
+    |  group 1   BUILD     9m53s                                0/3 merged, 1 blocked|
+    |    crow-1  REVISE 2  9m43s   $0.38  failed, revision 2/3  t1 parse the header  |
+    |    crow-2  REVIEW    9m39s   $0.02                        t2 漢字 in names     |
+    |>   crow-3  STUCK     14s                                  t3 no new state of i…|
+    |  group 2   WAIT                                           0/1 merged           |
+    |    t4      WAIT                                           t4 write the manual  |
+    |  crow-3    DONE      10s                                  t3 build             |
+    |  crow-2    DONE      9s      $0.02                        t2 build             |
+    |  crow-1    FAILED    5s      $0.38                        t1 build             |
+    (1 empty)
+    |crow-3  STUCK  t3  .autoloop/runs/otter/iteration-2.out                         |
+    |one                                                                             |
+    |two                                                                             |
+    (1 empty)
+    |stuck: no new state of its files in 3 iterations                                |
+    |resolve it with `autoloop squad resolve crow-3 --retry|--skip|--accept "reason"`|
+    (3 empty)
+    |q quit  j/k select  Enter output  ? keys                                        |
+    "#);
+}
+
+#[test]
+fn thirty_loops_are_scrolled() {
+    let numbers = 1..=30;
+    let tasks = numbers.clone().map(|number| format!("t{number}")).collect::<Vec<_>>();
+    let mut story = String::from("crow squad.start spec=x; effort=low\n");
+    for task in &tasks {
+        story += &format!("crow squad.task task_id={task}; title=task {task}\n");
+    }
+    story += &format!("crow squad.group tasks={}\n", tasks.join(","));
+    for number in numbers {
+        story += &format!("crow squad.loop loop_id=crow-{number}; task_id=t{number}; group=1\n");
+        story += &format!("crow squad.turn turn={number}; phase=build; loop_id=crow-{number}\n");
+    }
+    let mut window = Window { lines: vec![], ..Window::of(board("crow", &story)) };
+    assert_snapshot!(window.shown((80, 12)), @r"
+    |squad crow  running  x                                                          |
+    |0/30 tasks merged                                                               |
+    |  WHO        PHASE    TIME    WHAT          LAST LINE                           |
+    |> squad      BUILD    9m28s   group 1 of 1                                      |
+    |  group 1    BUILD    9m28s   0/30 merged                                       |
+    |    crow-1   BUILD 1  9m27s   t1 task t1                                        |
+    |    crow-2   BUILD 1  9m25s   t2 task t2                                        |
+    |    crow-3   BUILD 1  9m23s   t3 task t3                                        |
+    |    crow-4   BUILD 1  9m21s   t4 task t4                                        |
+    |    crow-5   BUILD 1  9m19s   t5 task t5                                        |
+    |    crow-6   BUILD 1  9m17s   t6 task t6                                        |
+    |q quit  j/k select  Enter output  ? keys  1-8 of 32                             |
+    ");
+    window.view.picked = 31;
+    assert_snapshot!(window.shown((80, 12)), @r"
+    |squad crow  running  x                                                          |
+    |0/30 tasks merged                                                               |
+    |  WHO        PHASE    TIME    WHAT          LAST LINE                           |
+    |    crow-23  BUILD 1  8m43s   t23 task t23                                      |
+    |    crow-24  BUILD 1  8m41s   t24 task t24                                      |
+    |    crow-25  BUILD 1  8m39s   t25 task t25                                      |
+    |    crow-26  BUILD 1  8m37s   t26 task t26                                      |
+    |    crow-27  BUILD 1  8m35s   t27 task t27                                      |
+    |    crow-28  BUILD 1  8m33s   t28 task t28                                      |
+    |    crow-29  BUILD 1  8m31s   t29 task t29                                      |
+    |>   crow-30  BUILD 1  8m29s   t30 task t30                                      |
+    |q quit  j/k select  Enter output  ? keys  25-32 of 32                           |
+    ");
+}

@@ -4,11 +4,12 @@ use super::{Board, End, Kind, Outcome, Parked, Part, Phase, ROWS, Row, in_line};
 use crate::coordinator::Status;
 use crate::layout::{branch_path, run_path, slot_path};
 use crate::record::{
-    self, BackendFailed, BackendParked, BackendResumed, ChainOutcome, ChainStart, Event,
-    ExchangeOutcome, ExchangePhase, Glance, LoopStart, LoopStop, Side, SlotFinish, SlotOutcome,
-    SlotRunFinish, SlotRunStart, WaveStart,
+    self, BackendFailed, BackendParked, BackendResumed, BackendUsage, ChainOutcome, ChainStart,
+    Event, ExchangeOutcome, ExchangePhase, Glance, LoopStart, LoopStop, Side, SlotFinish,
+    SlotOutcome, SlotRunFinish, SlotRunStart, WaveStart,
 };
 use crate::run_id::RunId;
+use crate::views::usage::Sum;
 use crate::wave::objectives;
 
 impl Board {
@@ -33,6 +34,7 @@ impl Board {
             "slot" | "slots" if is_own => self.apply_to_slots(record),
             "chain" if is_own => self.apply_to_chain(record),
             "exchange" if is_own => self.apply_to_exchange(record),
+            "squad" if is_own => self.apply_to_squad(record),
             "wave" => self.apply_to_wave(&run, record),
             "backend" => self.apply_to_backend(&run, record),
             _ => self.apply_to_loop(&run, record),
@@ -40,7 +42,7 @@ impl Board {
         true
     }
 
-    fn begin(&mut self, kind: Kind, title: &str, record: &Glance<'_>) {
+    pub(super) fn begin(&mut self, kind: Kind, title: &str, record: &Glance<'_>) {
         self.kind = Some(kind);
         self.title = in_line(title);
         self.times.0 = record.ts().unwrap_or_default().into_owned();
@@ -48,13 +50,17 @@ impl Board {
 
     fn apply_to_backend(&mut self, run: &str, record: &Glance<'_>) {
         // `iteration.finish` tells how the agent ended, and other records of a backend are long.
-        let shown = [BackendParked::TOPIC, BackendResumed::TOPIC, BackendFailed::TOPIC];
-        if !shown.contains(&&*record.topic()) {
-            return;
+        match &*record.topic() {
+            BackendParked::TOPIC | BackendResumed::TOPIC | BackendFailed::TOPIC => {}
+            BackendUsage::TOPIC if self.kind == Some(Kind::Squad) => {
+                self.pending = BackendUsage::of(record).map_or(Sum::default(), |it| Sum::of(&it));
+                return;
+            }
+            _ => return,
         }
-        let (slot, parked) = match record.event() {
-            Event::BackendParked(parked) => (parked.slot, Some(Parked::new(&parked))),
-            Event::BackendResumed(resumed) => (resumed.slot, None),
+        let (slot, turn, parked) = match record.event() {
+            Event::BackendParked(parked) => (parked.slot, parked.turn, Some(Parked::new(&parked))),
+            Event::BackendResumed(resumed) => (resumed.slot, resumed.turn, None),
             Event::BackendFailed(BackendFailed { detail, slot: Some(slot), .. }) => {
                 return self.update_slot(slot, record, |row| {
                     row.note = in_line(&detail);
@@ -63,9 +69,10 @@ impl Board {
             }
             _ => return,
         };
-        let row = match slot {
-            Some(slot) => self.rows.iter_mut().find(|row| row.part == Some(Part::Slot(slot))),
-            None => self.row_of(run),
+        let row = match (slot, turn) {
+            (Some(slot), _) => self.rows.iter_mut().find(|row| row.part == Some(Part::Slot(slot))),
+            (None, Some(turn)) => self.row_of_turn(turn),
+            (None, None) => self.row_of(run),
         };
         if let Some(row) = row {
             row.parked = parked;

@@ -10,9 +10,10 @@ use crate::agents::Stream;
 use crate::coordinator::Status;
 use crate::duration;
 use crate::failure::TurnFailure;
-use crate::record::{BackendParked, Glance, StopReason};
+use crate::record::{BackendParked, Glance, SquadClaim, StopReason};
+use crate::squad::{LoopState, ReviewStatus};
 use crate::timestamp::Timestamp;
-use crate::views::usage::Part;
+use crate::views::usage::{Part, Sum};
 use crate::wire_enum::Word;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +37,21 @@ pub enum Phase {
         attempt: u64,
     },
     Merge,
+    /// An agent writes the tasks of a squad.
+    Enumerate,
+    /// An agent puts them into groups.
+    Plan,
+    /// The loops below work.
+    Group,
+    Build {
+        iteration: u64,
+    },
+    Revise {
+        iteration: u64,
+    },
+    Checkpoint,
+    /// An agent resolves a conflict.
+    Conflict,
     Ended,
 }
 
@@ -52,6 +68,13 @@ impl Phase {
             Phase::Review { .. } => "review",
             Phase::Fix { .. } => "fix",
             Phase::Merge => "merge",
+            Phase::Enumerate => "enumerate",
+            Phase::Plan => "plan",
+            Phase::Group => "group",
+            Phase::Build { .. } => "build",
+            Phase::Revise { .. } => "revise",
+            Phase::Checkpoint => "checkpoint",
+            Phase::Conflict => "conflict",
             Phase::Ended => "ended",
         }
     }
@@ -59,6 +82,8 @@ impl Phase {
     pub fn number(self) -> Option<u64> {
         match self {
             Phase::Agent { iteration: number }
+            | Phase::Build { iteration: number }
+            | Phase::Revise { iteration: number }
             | Phase::Metareview { before: number }
             | Phase::Review { attempt: number }
             | Phase::Fix { attempt: number } => Some(number),
@@ -69,6 +94,11 @@ impl Phase {
     /// Whether an agent works or work is merged, so that time passes.
     pub fn is_busy(self) -> bool {
         !matches!(self, Phase::Waiting | Phase::Between | Phase::Ended)
+    }
+
+    /// Whether the agents that work are those of the rows below.
+    pub fn is_of_others(self) -> bool {
+        matches!(self, Phase::Wave | Phase::Group)
     }
 }
 
@@ -186,6 +216,16 @@ pub struct Row {
     pub iteration: u64,
     /// The part of the iteration that it shows; `None` for a run.
     pub part: Option<Part>,
+    /// `None` where it is not a loop of a squad that began.
+    pub state: Option<LoopState>,
+    /// Of the review of such a loop.
+    pub review: ReviewStatus,
+    /// The revision that such a loop is in; 0 before the first one.
+    pub revision: u64,
+    /// What its builder reports in this turn.
+    pub(super) claim: Option<SquadClaim>,
+    /// What the agents of a row of a squad used.
+    pub(super) usage: Sum,
 }
 
 impl Row {
@@ -197,6 +237,10 @@ impl Row {
             0 => number.to_string(),
             limit => format!("{number}/{limit}"),
         };
+        let state = self.state.filter(|_| !self.phase.is_busy());
+        if let Some(state) = state.filter(|state| !state.is_building()) {
+            return state.name().to_uppercase();
+        }
         match (self.phase, &self.outcome) {
             (Phase::Ended, outcome) => match outcome.as_ref().map(|outcome| outcome.end) {
                 Some(End::Done) => "DONE".to_owned(),
@@ -212,7 +256,32 @@ impl Row {
             (Phase::Implement, _) => "WORK".to_owned(),
             (Phase::Fix { attempt }, _) => format!("FIX {}", of(attempt)),
             (Phase::Merge, _) => "MERGE".to_owned(),
+            (Phase::Build { iteration }, _) => format!("BUILD {iteration}"),
+            (Phase::Revise { iteration }, _) => format!("REVISE {iteration}"),
+            (Phase::Group, _) => "BUILD".to_owned(),
+            (phase @ (Phase::Enumerate | Phase::Plan | Phase::Checkpoint | Phase::Conflict), _) => {
+                phase.word().to_uppercase()
+            }
         }
+    }
+
+    /// The result of its review, and its revision: `failed, revision 2/3`. The badge shows a review under way.
+    pub fn review_in_words(&self) -> String {
+        let review = match self.review {
+            ReviewStatus::Pending | ReviewStatus::InProgress => "",
+            ReviewStatus::Passed | ReviewStatus::Failed => self.review.name(),
+        };
+        let revision = match self.revision {
+            0 => String::new(),
+            revision => format!("revision {revision}/{}", self.limit),
+        };
+        let known = [review, &revision].into_iter().filter(|text| !text.is_empty());
+        known.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Whether the user has to resolve it.
+    pub fn is_blocked(&self) -> bool {
+        self.state.is_some_and(LoopState::is_blocked)
     }
 
     /// The time in its phase, or its duration if it ended; `None` where timestamps are missing.

@@ -386,3 +386,241 @@ proptest! {
         let _ = Boards::decode(&bytes);
     }
 }
+
+const SQUAD: &str = "
+    crow squad.start spec=# A parser; effort=medium; max_loops=4
+    crow squad.turn turn=1; phase=enumerate
+    crow squad.task turn=1; task_id=t1; title=parse the header
+    crow squad.task turn=1; task_id=t2; title=print it
+    crow squad.task turn=1; task_id=t3; title=write the manual
+    crow backend.usage role=enumerate; total_tokens=100; cost_usd=0.5
+    crow squad.turn.finish turn=1; exit_code=0
+    crow squad.turn turn=2; phase=plan
+    crow squad.group turn=2; tasks=t1,t2
+    crow squad.group turn=2; tasks=t3
+    crow squad.turn.finish turn=2; exit_code=0
+    crow squad.turn turn=3; phase=review; subject=plan
+    crow squad.answer turn=3; passed=true; issues=[]
+    crow squad.turn.finish turn=3; exit_code=0
+    crow squad.review review_id=crow-3-1; subject=plan; turn=3; verdict=pass; reason=; support=unverified
+    crow squad.loop loop_id=crow-1; task_id=t1; group=1; branch=b; tree=w; base=c
+    crow squad.loop loop_id=crow-2; task_id=t2; group=1; branch=b; tree=w; base=c
+    crow squad.turn turn=4; phase=build; loop_id=crow-1; task_id=t1; attempt=0
+    crow squad.turn turn=5; phase=build; loop_id=crow-2; task_id=t2; attempt=0
+";
+
+/// Continues the squad: both loops are complete, the first one passes, and the second one does not.
+const REVIEWED: &str = "
+    crow squad.report turn=4; task_id=t1; claim=complete
+    crow backend.usage role=build; total_tokens=100; cost_usd=0.25
+    crow squad.turn.finish turn=4; loop_id=crow-1; exit_code=0; commit=d; tree=e
+    crow squad.turn turn=6; phase=review; subject=task; loop_id=crow-1; task_id=t1
+    crow squad.turn.finish turn=5; loop_id=crow-2; exit_code=0; commit=d; tree=e
+    crow squad.turn turn=7; phase=build; loop_id=crow-2; task_id=t2; attempt=0
+    crow squad.answer turn=6; loop_id=crow-1; passed=true; issues=[]
+    crow squad.turn.finish turn=6; loop_id=crow-1; exit_code=0
+    crow squad.review review_id=crow-6-1; subject=task; loop_id=crow-1; turn=6; verdict=pass
+    crow squad.report turn=7; task_id=t2; claim=complete
+    crow squad.turn.finish turn=7; loop_id=crow-2; exit_code=0; commit=d; tree=e
+    crow squad.turn turn=8; phase=review; subject=task; loop_id=crow-2; task_id=t2
+    crow squad.answer turn=8; loop_id=crow-2; passed=false; issues=[{\\\"description\\\": \\\"no test\\\"}]
+    crow squad.turn.finish turn=8; loop_id=crow-2; exit_code=0
+    crow squad.review review_id=crow-8-1; subject=task; loop_id=crow-2; turn=8; verdict=drift
+";
+
+/// The board of a squad as text, with the review and the cost of each row.
+fn shown_squad(story: &str) -> String {
+    let boards = boards(story);
+    let board = boards.iter().last().unwrap();
+    let more = board.rows.iter().map(|row| {
+        let usage = board.usage_of(row, &Usages::default());
+        let usage = usage.map(|usage| usage.cost_text()).unwrap_or_default();
+        format!("{} | {usage}", row.review_in_words())
+    });
+    let text = shown(board);
+    let (head, rows) = text.split_once('\n').unwrap();
+    let lines = rows.lines().zip(more).map(|(row, more)| format!("{row} | {more}"));
+    let lines: String = lines.map(|line| format!("{}\n", line.trim_end())).collect();
+    format!("{head}\n{lines}")
+}
+
+#[test]
+fn a_squad_has_a_row_per_group_with_its_loops_below() {
+    insta::assert_snapshot!(shown_squad(SQUAD), @r"
+    squad crow: # A parser | 0/3 tasks merged
+      squad | BUILD | group 1 of 2 | 33s |  | - |  | $0.50
+      group 1 | BUILD | 0/2 merged | 33s |  | - |  |
+        crow-1 | BUILD 1 | t1 parse the header | 31s |  | squads/crow/turn-4/agent.out |  |
+        crow-2 | BUILD 1 | t2 print it | 30s |  | squads/crow/turn-5/agent.out |  |
+      group 2 | WAIT | 0/1 merged | - |  | - |  |
+        t3 | WAIT | t3 write the manual | - |  | - |  |
+    ");
+    insta::assert_snapshot!(shown_squad(&format!("{SQUAD}{REVIEWED}")), @r"
+    squad crow: # A parser | 0/3 tasks merged
+      squad | BUILD | group 1 of 2 | 48s |  | - |  | $0.50
+      group 1 | BUILD | 0/2 merged | 48s |  | - |  |
+        crow-1 | PASSED | t1 parse the header | 36s | review: pass | squads/crow/turn-6/agent.out | passed | $0.25
+        crow-2 | NEXT | t2 print it | 30s | review: drift: no test | squads/crow/turn-8/agent.out | failed |
+      group 2 | WAIT | 0/1 merged | - |  | - |  |
+        t3 | WAIT | t3 write the manual | - |  | - |  |
+    ");
+    insta::assert_snapshot!(finished(&format!("{SQUAD}{REVIEWED}")), @r"
+    crow-2 | FAILED | t2 review | 2s | review: drift: no test | squads/crow/turn-8/agent.out -failed
+    crow-2 | DONE | t2 build | 5s | complete | squads/crow/turn-7/agent.out +done
+    crow-1 | DONE | t1 review | 4s | review: pass | squads/crow/turn-6/agent.out +passed
+    crow-2 | DONE | t2 build | 5s |  | squads/crow/turn-5/agent.out +done
+    crow-1 | DONE | t1 build | 4s | complete | squads/crow/turn-4/agent.out +done
+    squad | DONE | review of the plan | 2s | review of the plan: pass | squads/crow/turn-3/agent.out +passed
+    squad | DONE | plan | 3s |  | squads/crow/turn-2/agent.out +done
+    squad | DONE | enumerate | 5s |  | squads/crow/turn-1/agent.out +done
+    ");
+}
+
+#[test]
+fn a_loop_that_is_stuck_says_why_until_the_user_resolves_it() {
+    let stuck = "
+        crow squad.turn turn=9; phase=revise; loop_id=crow-2; task_id=t2; attempt=3
+        crow squad.turn.finish turn=9; loop_id=crow-2; exit_code=1; reason=the builder failed (exit code 1)
+        crow squad.loop.finish loop_id=crow-2; outcome=stuck; reason=no review passed it after 3 revisions
+        crow squad.finish outcome=blocked; reason=crow-2 is stuck
+    ";
+    let story = format!("{SQUAD}{REVIEWED}{stuck}");
+    insta::assert_snapshot!(shown_squad(&story), @r"
+    squad crow: # A parser | 0/3 tasks merged, 1 blocked -blocked
+      squad | STOPPED | group 1 of 2 | 37s | crow-2 is stuck | - -blocked |  | $0.50
+      group 1 | NEXT | 0/2 merged, 1 blocked | 30s |  | - |  |
+        crow-1 | PASSED | t1 parse the header | 40s | review: pass | squads/crow/turn-6/agent.out | passed | $0.25
+        crow-2 | STUCK | t2 print it | 20s | no review passed it after 3 revisions | squads/crow/turn-9/agent.out -stuck | failed, revision 3/3 |
+      group 2 | WAIT | 0/1 merged | - |  | - |  |
+        t3 | WAIT | t3 write the manual | - |  | - |  |
+    ");
+    let resolved = "
+        crow squad.resume previous_end=blocked
+        crow squad.resolve loop_id=crow-2; resolution=retry; reason=try the other parser
+    ";
+    insta::assert_snapshot!(shown_squad(&format!("{story}{resolved}")), @r"
+    squad crow: # A parser | 0/3 tasks merged
+      squad | BUILD | group 1 of 2 | 31s |  | - |  | $0.50
+      group 1 | BUILD | 0/2 merged | 31s |  | - |  |
+        crow-1 | PASSED | t1 parse the header | 42s | review: pass | squads/crow/turn-6/agent.out | passed | $0.25
+        crow-2 | NEXT | t2 print it | 30s | retry: try the other parser | squads/crow/turn-9/agent.out | failed, revision 3/3 |
+      group 2 | WAIT | 0/1 merged | - |  | - |  |
+        t3 | WAIT | t3 write the manual | - |  | - |  |
+    ");
+}
+
+#[test]
+fn loops_are_merged_one_after_another() {
+    let merged = "
+        crow squad.resolve loop_id=crow-2; resolution=accept; reason=good enough
+        crow squad.merge loop_id=crow-1; outcome=merged; commit=m; files=
+        crow squad.turn turn=9; phase=conflict; loop_id=crow-2; task_id=t2; commit=m
+    ";
+    let story = format!("{SQUAD}{REVIEWED}{merged}");
+    insta::assert_snapshot!(shown_squad(&story), @r"
+    squad crow: # A parser | 1/3 tasks merged
+      squad | BUILD | group 1 of 2 | 51s |  | - |  | $0.50
+      group 1 | BUILD | 1/2 merged | 51s |  | - |  |
+        crow-1 | MERGED | t1 parse the header | 20s | merged | squads/crow/turn-6/agent.out +merged | passed | $0.25
+        crow-2 | CONFLICT | t2 print it | 30s |  | squads/crow/turn-9/agent.out | failed |
+      group 2 | WAIT | 0/1 merged | - |  | - |  |
+        t3 | WAIT | t3 write the manual | - |  | - |  |
+    ");
+    let again = "
+        crow squad.turn.finish turn=9; loop_id=crow-2; exit_code=0; reason=conflict markers left (a.txt)
+        crow squad.merge loop_id=crow-2; outcome=conflict; commit=d; files=a.txt; detail=the conflict was not resolved
+        crow squad.loop loop_id=crow-2; task_id=t2; group=1; branch=b; tree=w; base=m
+        crow squad.turn turn=10; phase=revise; loop_id=crow-2; task_id=t2; attempt=2
+    ";
+    let story = format!("{story}{again}");
+    insta::assert_snapshot!(shown_squad(&story), @r"
+    squad crow: # A parser | 1/3 tasks merged
+      squad | BUILD | group 1 of 2 | 55s |  | - |  | $0.50
+      group 1 | BUILD | 1/2 merged | 55s |  | - |  |
+        crow-1 | MERGED | t1 parse the header | 20s | merged | squads/crow/turn-6/agent.out +merged | passed | $0.25
+        crow-2 | REVISE 3 | t2 print it | 30s |  | squads/crow/turn-10/agent.out | failed, revision 2/3 |
+      group 2 | WAIT | 0/1 merged | - |  | - |  |
+        t3 | WAIT | t3 write the manual | - |  | - |  |
+    ");
+    let done = "
+        crow squad.report turn=10; task_id=t2; claim=complete
+        crow squad.turn.finish turn=10; loop_id=crow-2; exit_code=0; commit=d; tree=e
+        crow squad.review review_id=crow-10; subject=task; loop_id=crow-2; turn=10; verdict=pass
+        crow squad.merge loop_id=crow-2; outcome=merged; commit=m; files=; resolved_by=9
+        crow squad.loop loop_id=crow-3; task_id=t3; group=2; branch=b; tree=w; base=m
+        crow squad.turn turn=11; phase=build; loop_id=crow-3; task_id=t3; attempt=0
+    ";
+    let story = format!("{story}{done}");
+    insta::assert_snapshot!(shown_squad(&story), @r"
+    squad crow: # A parser | 2/3 tasks merged
+      squad | BUILD | group 2 of 2 | 31s |  | - |  | $0.50
+      group 1 | DONE | 2/2 merged | 29s |  | - +merged |  |
+        crow-1 | MERGED | t1 parse the header | 20s | merged | squads/crow/turn-6/agent.out +merged | passed | $0.25
+        crow-2 | MERGED | t2 print it | 28s | merged (conflict resolved) | squads/crow/turn-10/agent.out +merged | passed, revision 2/3 |
+      group 2 | BUILD | 0/1 merged | 31s |  | - |  |
+        crow-3 | BUILD 1 | t3 write the manual | 30s |  | squads/crow/turn-11/agent.out |  |
+    ");
+    insta::assert_snapshot!(finished(&story), @r"
+    crow-2 | DONE | t2 merge | 0s | merged (conflict resolved) | - +done
+    crow-2 | DONE | t2 revise | 2s | review: pass | squads/crow/turn-10/agent.out +passed
+    crow-2 | FAILED | t2 merge | 0s | conflict a.txt the conflict was not resolved | - -failed
+    crow-2 | FAILED | t2 conflict | 1s | conflict markers left (a.txt) | squads/crow/turn-9/agent.out -failed
+    crow-1 | DONE | t1 merge | 0s | merged | - +done
+    crow-2 | FAILED | t2 review | 2s | review: drift: no test | squads/crow/turn-8/agent.out -failed
+    crow-2 | DONE | t2 build | 5s | complete | squads/crow/turn-7/agent.out +done
+    crow-1 | DONE | t1 review | 4s | review: pass | squads/crow/turn-6/agent.out +passed
+    crow-2 | DONE | t2 build | 5s |  | squads/crow/turn-5/agent.out +done
+    crow-1 | DONE | t1 build | 4s | complete | squads/crow/turn-4/agent.out +done
+    squad | DONE | review of the plan | 2s | review of the plan: pass | squads/crow/turn-3/agent.out +passed
+    squad | DONE | plan | 3s |  | squads/crow/turn-2/agent.out +done
+    squad | DONE | enumerate | 5s |  | squads/crow/turn-1/agent.out +done
+    ");
+}
+
+#[test]
+fn a_checkpoint_leaves_the_row_to_the_builder() {
+    let checkpoint = "
+        crow squad.turn turn=6; phase=checkpoint; subject=progress; loop_id=crow-1
+        crow backend.parked turn=5; client=codex; class=rate_limit; detail=429; until=2026-01-02T03:20:00.000Z
+        crow backend.usage role=checkpoint; total_tokens=100; cost_usd=0.1
+        crow squad.turn.finish turn=6; loop_id=crow-1; exit_code=0
+        crow squad.review review_id=crow-6-1; subject=progress; loop_id=crow-1; turn=6; verdict=drift
+    ";
+    insta::assert_snapshot!(shown_squad(&format!("{SQUAD}{checkpoint}")), @r"
+    squad crow: # A parser | 0/3 tasks merged
+      squad | BUILD | group 1 of 2 | 38s |  | - |  | $0.50
+      group 1 | BUILD | 0/2 merged | 38s |  | - |  |
+        crow-1 | BUILD 1 | t1 parse the header | 36s |  | squads/crow/turn-4/agent.out |  | $0.10
+        crow-2 | PARKED | t2 print it | 35s |  | squads/crow/turn-5/agent.out |  |
+      group 2 | WAIT | 0/1 merged | - |  | - |  |
+        t3 | WAIT | t3 write the manual | - |  | - |  |
+    ");
+}
+
+#[test]
+fn an_interrupted_squad_has_no_agents() {
+    let interrupted = "crow squad.finish outcome=interrupted; reason=";
+    insta::assert_snapshot!(shown_squad(&format!("{SQUAD}{interrupted}")), @r"
+    squad crow: # A parser | 0/3 tasks merged -interrupted
+      squad | STOPPED | group 1 of 2 | 19s |  | - -interrupted |  | $0.50
+      group 1 | NEXT | 0/2 merged | 30s |  | - |  |
+        crow-1 | NEXT | t1 parse the header | 30s |  | squads/crow/turn-4/agent.out |  |
+        crow-2 | NEXT | t2 print it | 30s |  | squads/crow/turn-5/agent.out |  |
+      group 2 | WAIT | 0/1 merged | - |  | - |  |
+        t3 | WAIT | t3 write the manual | - |  | - |  |
+    ");
+    let resumed = "
+        crow squad.finish outcome=interrupted; reason=
+        crow squad.resume previous_end=interrupted
+        crow squad.turn turn=6; phase=build; loop_id=crow-1; task_id=t1; attempt=0
+    ";
+    insta::assert_snapshot!(shown_squad(&format!("{SQUAD}{resumed}")), @r"
+    squad crow: # A parser | 0/3 tasks merged
+      squad | BUILD | group 1 of 2 | 31s |  | - |  | $0.50
+      group 1 | BUILD | 0/2 merged | 31s |  | - |  |
+        crow-1 | BUILD 1 | t1 parse the header | 30s |  | squads/crow/turn-6/agent.out |  |
+        crow-2 | NEXT | t2 print it | 32s |  | squads/crow/turn-5/agent.out |  |
+      group 2 | WAIT | 0/1 merged | - |  | - |  |
+        t3 | WAIT | t3 write the manual | - |  | - |  |
+    ");
+}

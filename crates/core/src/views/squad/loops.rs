@@ -110,7 +110,7 @@ fn markdown(squad: &Squad, status: Status) -> String {
 /// Why the run ended, and how the user resolves the loops that block it.
 fn blocked(squad: &Squad) -> Vec<String> {
     let commands = squad.loops.iter().filter_map(|it| {
-        let command = resolve_command(it)?;
+        let command = resolution(it)?;
         Some(format!("resolve {} with `{command}`", it.id))
     });
     // The reason of a squad that is blocked is that of its loops.
@@ -119,11 +119,15 @@ fn blocked(squad: &Squad) -> Vec<String> {
     reason.into_iter().chain(commands).collect()
 }
 
-/// The command that resolves a loop, if it waits for the user. Only work that exists can be accepted.
-fn resolve_command(it: &Loop) -> Option<String> {
-    let accept = if it.work.is_some() { "|--accept" } else { "" };
-    let command = || format!("autoloop squad resolve {} --retry|--skip{accept} \"reason\"", it.id);
-    it.state.is_blocked().then(command)
+/// The command that resolves a loop. Only work that exists can be accepted.
+pub fn resolve_command(id: &str, has_work: bool) -> String {
+    let accept = if has_work { "|--accept" } else { "" };
+    format!("autoloop squad resolve {id} --retry|--skip{accept} \"reason\"")
+}
+
+/// The same, if the loop waits for the user.
+fn resolution(it: &Loop) -> Option<String> {
+    it.state.is_blocked().then(|| resolve_command(&it.id, it.work.is_some()))
 }
 
 impl Row<'_> {
@@ -149,7 +153,7 @@ impl Row<'_> {
 }
 
 fn review(it: &Loop, squad: &Squad) -> String {
-    let status = it.review_status(squad).replace('_', " ");
+    let status = it.review_status(squad).name().replace('_', " ");
     match it.revision_attempts(squad) {
         0 => format!("review {status}"),
         revision => format!("review {status}, revision {revision}/{}", squad.effort().revisions()),
@@ -232,7 +236,7 @@ impl<'s> LoopFacts<'s> {
             id: it.map(|it| &*it.id),
             status: it.map_or("waiting", |it| it.state.name()),
             reason: it.map(|it| &*it.reason).filter(|reason| !reason.is_empty()),
-            review_status: it.map(|it| it.review_status(squad)),
+            review_status: it.map(|it| it.review_status(squad).name()),
             last_review: it.and_then(|it| it.last_review.as_deref()),
             revision: it.map_or(0, |it| it.revision_attempts(squad)),
             max_revisions: squad.effort().revisions(),
@@ -243,7 +247,7 @@ impl<'s> LoopFacts<'s> {
             commit: it.and_then(|it| it.work.as_ref()).map(|work| &*work.commit),
             cost_usd: taken.cost.amount(),
             tokens: taken.tokens,
-            resolve: it.and_then(resolve_command),
+            resolve: it.and_then(resolution),
         }
     }
 }

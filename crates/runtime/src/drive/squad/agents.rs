@@ -68,6 +68,13 @@ impl TurnOrder {
     fn it(&self) -> Option<&Loop> {
         self.squad.find(self.start.loop_id.as_deref()?)
     }
+
+    /// The iteration of its loop that a builder begins, or that the others look at.
+    fn iteration(&self) -> u64 {
+        let is_builder =
+            matches!(self.start.phase.known(), Some(SquadPhase::Build | SquadPhase::Revise));
+        self.it().map_or(0, |it| it.iteration + u64::from(is_builder))
+    }
 }
 
 impl Shared<'_> {
@@ -158,7 +165,8 @@ impl Shared<'_> {
         let server = Server::open(&door, self.handler(order, sender))
             .map_err(|source| DriveError::Write { path: door, source })?;
         launch.job.env.extend(server.variables());
-        let ended = launch.run(&self.site, &self.site.interrupts, waiting_reporter(sender))?;
+        let report = waiting_reporter(order.start.turn, sender);
+        let ended = launch.run(&self.site, &self.site.interrupts, report)?;
         // Its last calls are answered when this returns.
         drop(server);
         Ok(ended.finished)
@@ -192,7 +200,8 @@ impl Shared<'_> {
         // Objects that it looks up with git must be those that have these names.
         review.launch.job.env.push(("GIT_NO_REPLACE_OBJECTS".into(), "1".into()));
         let confined = review.confine(|| self.subject(&order, &top, dir, sender));
-        let reviewed = review.run(confined, None, || false, waiting_reporter(sender))?;
+        let reviewed =
+            review.run(confined, None, || false, waiting_reporter(order.start.turn, sender))?;
         let Reviewed { ended: Ended { finished, .. }, changes, held_by } = reviewed;
         let ended = order.ended(finished, TurnWork::default());
         Ok(EndedTurn { violations: changes.all_violations(), held_by, ..ended })
@@ -227,7 +236,7 @@ impl Shared<'_> {
         dir: &'t RunDir,
     ) -> Turn<'t> {
         let project = &self.launch.project.dir;
-        let iteration = order.it().map_or(0, |it| it.iteration + 1);
+        let iteration = order.iteration();
         let start = &order.start;
         let env = Env {
             project_dir: std::path::absolute(project).ok(),
@@ -257,7 +266,7 @@ impl Shared<'_> {
             project: loaded.files.memory.clone(),
             run: Places::of_run(&loaded.files.state_dir, &run).run,
         };
-        let iteration = order.it().map_or(String::new(), |it| (it.iteration + 1).to_string());
+        let iteration = order.it().map_or(String::new(), |_| order.iteration().to_string());
         let caller = Caller { run: Some(run), iteration, ..Caller::default() };
         let tools = TurnTools::new(&order.start, sender.clone());
         Handler {
@@ -323,11 +332,12 @@ fn contract(order: &TurnOrder) -> Contract {
 
 /// Tells the dispatcher that an agent waits for its client.
 fn waiting_reporter(
+    turn: u64,
     sender: &Sender<Message>,
 ) -> impl FnMut(&Waiting) -> Result<(), DriveError> + use<'_> {
-    |waiting| {
+    move |waiting| {
         // The dispatcher is gone only where the run failed.
-        let _ = sender.send(Message::Waiting(Box::new(waiting.clone())));
+        let _ = sender.send(Message::Waiting(Box::new(waiting.clone().in_turn(turn))));
         Ok(())
     }
 }
