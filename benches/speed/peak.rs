@@ -60,6 +60,9 @@ fn value<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     Some(line.strip_prefix(':')?.trim())
 }
 
+/// The kernel tells times in ticks of so many milliseconds, on every architecture.
+const TICK: u64 = 10;
+
 /// What a process took for itself, without its children.
 pub(crate) struct Taken {
     /// In bytes, as it was last seen.
@@ -82,8 +85,7 @@ pub(crate) fn taken(command: &mut Command) -> Fallible<Taken> {
             };
             // User and system time.
             let (user, system) = (ticks(11)?, ticks(12)?);
-            let second = rustix::param::clock_ticks_per_second();
-            break Duration::from_secs(user + system) / u32::try_from(second)?;
+            break Duration::from_millis((user + system) * TICK);
         }
         peak = peak_now(child.id()).unwrap_or(peak);
         std::thread::sleep(Duration::from_millis(5));

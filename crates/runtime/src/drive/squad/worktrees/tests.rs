@@ -149,7 +149,7 @@ fn a_loop_without_a_record_begins_at_what_the_project_has_by_now() {
         if prepared {
             squad.trees.prepare(&squad.work(id)).unwrap();
         }
-        squad.scene.write(&format!("of-the-user-{id}"), "x\n").commit("by the user");
+        squad.scene.write(format!("of-the-user-{id}"), "x\n").commit("by the user");
         let base = squad.trees.head().unwrap();
         let work = LoopSpec { base: &base, ..squad.work(id) };
         squad.trees.begin(&work).unwrap();
