@@ -29,7 +29,7 @@ fn without_arguments_it_prints_help() {
       emit         Append an event to the journal
       inspect      Show views of a journal
       loops        List runs
-      watch        Watch a run, a chain or slots
+      watch        Watch a run, a chain, slots or a squad
       journal      Verify or follow the journal file
       config       Show the settings of a loop
       memory       Manage memory across iterations and runs

@@ -88,7 +88,7 @@ mod tests {
             fingerprint::<Usages>(),
         ];
         insta::assert_snapshot!(all.concat(), @"
-        boards 7 8c1e01df66c97a0b
+        boards 9 5faaf1c6c4104d9f
         coordination 2 995f974d0e269903
         latest-run 2 c4aac5a21cc00455
         metrics 3 5c3cdee0cb785a73

@@ -265,7 +265,7 @@ impl Boards {
 
 impl View for Boards {
     const NAME: &'static str = "boards";
-    const VERSION: u32 = 8;
+    const VERSION: u32 = 9;
 
     fn apply(&mut self, record: &Glance<'_>) {
         let run = record.run();
