@@ -45,9 +45,9 @@ fn what_a_reviewer_cites_is_run_again() {
     let reviews = rows(&sandbox, "squad.review", &["subject", "verdict", "support", "reason"]);
     assert_eq!(
         reviews[0],
-        "task drift verified the check `grep -q revise a.txt` failed: exit code 1 after 0s"
+        "task drift unverified the check `grep -q revise a.txt` failed: exit code 1 after 0s"
     );
-    assert_eq!(reviews[1..], ["task pass verified ", "build pass unverified "]);
+    assert_eq!(reviews[1..], ["task pass unverified ", "build pass unverified "]);
 }
 
 #[test]

@@ -81,7 +81,7 @@ fn feedback_is_in_the_next_prompt() {
     (none)
 
     ## Feedback
-    Your work was not accepted. This is revision 1 of at most 3: fix all of the following.
+    Your work was not accepted. This is revision 1 of at most 3. Fix all of the following.
 
     ```text
     - `a.txt:3` (dead-code) add a test

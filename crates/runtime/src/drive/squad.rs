@@ -333,7 +333,7 @@ impl<'a> SquadDriver<'a> {
                     phase: it.phase().into(),
                     loop_id: Some(loop_id),
                     task_id: Some(it.task_id.clone()),
-                    attempt: it.revisions,
+                    attempt: it.revisions + it.reopened,
                     ..SquadTurn::default()
                 };
                 self.start_turns(vec![(lane, start)], "", threads)?;
