@@ -185,7 +185,7 @@ fn every_command_of_a_squad_shows_what_it_says() {
         let shown = sandbox.finish(shell);
         assert_eq!(shown.code, Some(0), "{command}: {shown}");
         let part = match unquoted(&command).split_whitespace().collect::<Vec<_>>()[..] {
-            [_, "inspect", "squad", ..] => "review passed, revision 1/2",
+            [_, "inspect", "squad", ..] => "merged  review passed  2 iterations  greet by name",
             [_, "inspect", "reviews", ..] => "without an argument it prints 'Hello, '",
             [_, "store", "sql", ..] => "name\t0\tgreet whoever is named",
             [_, "watch", ..] => "completed (completed)  2/2 tasks merged",

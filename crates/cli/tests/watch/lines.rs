@@ -36,7 +36,8 @@ const SQUAD: &str = "
     crow squad.task task_id=t2; title=print
     crow squad.group tasks=t1,t2
     crow squad.loop loop_id=crow-1; task_id=t1; group=1
-    crow squad.turn turn=1; phase=revise; loop_id=crow-1; task_id=t1; attempt=2
+    crow squad.review review_id=crow-1; subject=task; loop_id=crow-1; turn=1; verdict=drift
+    crow squad.turn turn=2; phase=revise; loop_id=crow-1; task_id=t1; attempt=1
 ";
 
 #[test]
@@ -45,9 +46,9 @@ fn a_squad_is_printed_with_its_groups_and_loops() {
     exit 0
     --- stdout
     squad crow crashed  0/2 tasks merged
-      squad  BUILD  1s  group 1 of 1
-      group 1  BUILD  1s  0/2 merged
-        crow-1  REVISE 1  0s  revision 2/3  t1 parse
+      squad  BUILD  2s  group 1 of 1
+      group 1  BUILD  2s  0/2 merged
+        crow-1  REVISE 1  0s  failed, revision 1/3  t1 parse
         t2  WAIT  t2 print
     ");
     let once = with(SQUAD).run(&["watch", "--once", "--json"]);
@@ -55,7 +56,7 @@ fn a_squad_is_printed_with_its_groups_and_loops() {
     assert_eq!((&once["done"], &once["of"], &once["blocked"]), (&0.into(), &2.into(), &0.into()));
     let keys = ["row", "item", "state", "iteration", "review", "revision", "limit", "number"];
     let row = keys.map(|key| format!("{key}={}", once["rows"][2][key]));
-    assert_snapshot!(row.join(" "), @r#"row="crow-1" item="t1" state="building" iteration=0 review="pending" revision=2 limit=3 number=1"#);
+    assert_snapshot!(row.join(" "), @r#"row="crow-1" item="t1" state="building" iteration=0 review="failed" revision=1 limit=3 number=1"#);
     assert!(once["rows"][0].get("state").is_none(), "{once}");
 }
 

@@ -586,7 +586,7 @@ const SQUAD: &str = "
     crow backend.usage role=build; input_tokens=1000; output_tokens=200; total_tokens=41234; cost_usd=0.38
     crow squad.turn.finish turn=1; loop_id=crow-1; exit_code=0; commit=d; tree=e
     crow squad.review review_id=crow-1; subject=task; loop_id=crow-1; turn=1; verdict=drift
-    crow squad.turn turn=4; phase=revise; loop_id=crow-1; task_id=t1; attempt=2
+    crow squad.turn turn=4; phase=revise; loop_id=crow-1; task_id=t1; attempt=1
     crow squad.report turn=2; task_id=t2; claim=complete
     crow backend.usage role=build; input_tokens=1000; output_tokens=200; total_tokens=1200; cost_usd=0.02
     crow squad.turn.finish turn=2; loop_id=crow-2; exit_code=0; commit=d; tree=e
@@ -612,7 +612,7 @@ fn a_squad_in_windows_of_four_sizes() {
     |  WHO       PHASE     TIME    COST   REVIEW                WHAT                 |
     |> squad     BUILD     9m53s                                group 1 of 2         |
     |  group 1   BUILD     9m53s                                0/3 merged, 1 blocked|
-    |    crow-1  REVISE 2  9m43s   $0.38  failed, revision 2/3  t1 parse the header  |
+    |    crow-1  REVISE 2  9m43s   $0.38  failed, revision 1/3  t1 parse the header  |
     |    crow-2  REVIEW    9m39s   $0.02                        t2 漢字 in names     |
     |    crow-3  STUCK     14s                                  t3 no new state of i…|
     |  group 2   WAIT                                           0/1 merged           |
@@ -659,7 +659,7 @@ fn a_squad_in_windows_of_four_sizes() {
     |  WHO       PHASE     TIME    COST   REVIEW                WHAT                                  LAST LINE                                            |
     |> squad     BUILD     9m53s                                group 1 of 2                                                                               |
     |  group 1   BUILD     9m53s                                0/3 merged, 1 blocked                                                                      |
-    |    crow-1  REVISE 2  9m43s   $0.38  failed, revision 2/3  t1 parse the header                   cargo test                                           |
+    |    crow-1  REVISE 2  9m43s   $0.38  failed, revision 1/3  t1 parse the header                   cargo test                                           |
     |    crow-2  REVIEW    9m39s   $0.02                        t2 漢字 in names                      reading src/names.rs                                 |
     |    crow-3  STUCK     14s                                  t3 no new state of its files in 3 i…                                                       |
     |  group 2   WAIT                                           0/1 merged                                                                                 |
@@ -682,7 +682,7 @@ fn a_loop_that_is_stuck_says_how_it_is_resolved() {
     |  WHO       PHASE     TIME    COST   REVIEW                WHAT                 |
     |  squad     BUILD     9m53s                                group 1 of 2         |
     |  group 1   BUILD     9m53s                                0/3 merged, 1 blocked|
-    |    crow-1  REVISE 2  9m43s   $0.38  failed, revision 2/3  t1 parse the header  |
+    |    crow-1  REVISE 2  9m43s   $0.38  failed, revision 1/3  t1 parse the header  |
     |    crow-2  REVIEW    9m39s   $0.02                        t2 漢字 in names     |
     |>   crow-3  STUCK     14s                                  t3 no new state of i…|
     |  group 2   WAIT                                           0/1 merged           |

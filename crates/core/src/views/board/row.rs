@@ -220,7 +220,7 @@ pub struct Row {
     pub state: Option<LoopState>,
     /// Of the review of such a loop.
     pub review: ReviewStatus,
-    /// The revision that such a loop is in; 0 before the first one.
+    /// The revision that such a loop is in; 0 before the first one, and after it passed.
     pub revision: u64,
     /// What its builder reports in this turn.
     pub(super) claim: Option<SquadClaim>,

@@ -79,7 +79,10 @@ impl Board {
             Event::SquadResolve(resolve) => {
                 let Some(row) = self.row_of_loop(&resolve.loop_id) else { return };
                 let state = match resolve.resolution.known() {
-                    Some(Resolution::Retry) => LoopState::Building,
+                    Some(Resolution::Retry) => {
+                        row.revision = 0;
+                        LoopState::Building
+                    }
                     Some(Resolution::Skip) => LoopState::Skipped,
                     Some(Resolution::Accept) => LoopState::Passed,
                     None => return,
@@ -143,8 +146,7 @@ impl Board {
         };
         match phase {
             Phase::Build { .. } | Phase::Revise { .. } => {
-                (row.state, row.revision, row.claim) =
-                    (Some(LoopState::Building), turn.attempt, None);
+                (row.state, row.claim) = (Some(LoopState::Building), None);
             }
             Phase::Review { .. } if turn.loop_id.is_some() => row.review = ReviewStatus::InProgress,
             _ => {}
@@ -233,7 +235,10 @@ impl Board {
             row.note.clone_from(&said);
         }
         if review.subject == SquadSubject::Task {
-            row.review = if is_pass { ReviewStatus::Passed } else { ReviewStatus::Failed };
+            (row.review, row.revision) = match is_pass {
+                true => (ReviewStatus::Passed, 0),
+                false => (ReviewStatus::Failed, (row.revision + 1).min(row.limit)),
+            };
             row.settle(if is_pass { LoopState::Passed } else { LoopState::Building }, record);
         }
         if let Some(ended) = self.finished.iter_mut().rfind(|row| is_it(row)) {

@@ -460,7 +460,7 @@ fn a_squad_has_a_row_per_group_with_its_loops_below() {
       squad | BUILD | group 1 of 2 | 48s |  | - |  | $0.50
       group 1 | BUILD | 0/2 merged | 48s |  | - |  |
         crow-1 | PASSED | t1 parse the header | 36s | review: pass | squads/crow/turn-6/agent.out | passed | $0.25
-        crow-2 | NEXT | t2 print it | 30s | review: drift: no test | squads/crow/turn-8/agent.out | failed |
+        crow-2 | NEXT | t2 print it | 30s | review: drift: no test | squads/crow/turn-8/agent.out | failed, revision 1/3 |
       group 2 | WAIT | 0/1 merged | - |  | - |  |
         t3 | WAIT | t3 write the manual | - |  | - |  |
     ");
@@ -479,7 +479,7 @@ fn a_squad_has_a_row_per_group_with_its_loops_below() {
 #[test]
 fn a_loop_that_is_stuck_says_why_until_the_user_resolves_it() {
     let stuck = "
-        crow squad.turn turn=9; phase=revise; loop_id=crow-2; task_id=t2; attempt=3
+        crow squad.turn turn=9; phase=revise; loop_id=crow-2; task_id=t2; attempt=1
         crow squad.turn.finish turn=9; loop_id=crow-2; exit_code=1; reason=the builder failed (exit code 1)
         crow squad.loop.finish loop_id=crow-2; outcome=stuck; reason=no review passed it after 3 revisions
         crow squad.finish outcome=blocked; reason=crow-2 is stuck
@@ -490,7 +490,7 @@ fn a_loop_that_is_stuck_says_why_until_the_user_resolves_it() {
       squad | STOPPED | group 1 of 2 | 37s | crow-2 is stuck | - -blocked |  | $0.50
       group 1 | NEXT | 0/2 merged, 1 blocked | 30s |  | - |  |
         crow-1 | PASSED | t1 parse the header | 40s | review: pass | squads/crow/turn-6/agent.out | passed | $0.25
-        crow-2 | STUCK | t2 print it | 20s | no review passed it after 3 revisions | squads/crow/turn-9/agent.out -stuck | failed, revision 3/3 |
+        crow-2 | STUCK | t2 print it | 20s | no review passed it after 3 revisions | squads/crow/turn-9/agent.out -stuck | failed, revision 1/3 |
       group 2 | WAIT | 0/1 merged | - |  | - |  |
         t3 | WAIT | t3 write the manual | - |  | - |  |
     ");
@@ -503,7 +503,7 @@ fn a_loop_that_is_stuck_says_why_until_the_user_resolves_it() {
       squad | BUILD | group 1 of 2 | 31s |  | - |  | $0.50
       group 1 | BUILD | 0/2 merged | 31s |  | - |  |
         crow-1 | PASSED | t1 parse the header | 42s | review: pass | squads/crow/turn-6/agent.out | passed | $0.25
-        crow-2 | NEXT | t2 print it | 30s | retry: try the other parser | squads/crow/turn-9/agent.out | failed, revision 3/3 |
+        crow-2 | NEXT | t2 print it | 30s | retry: try the other parser | squads/crow/turn-9/agent.out | failed |
       group 2 | WAIT | 0/1 merged | - |  | - |  |
         t3 | WAIT | t3 write the manual | - |  | - |  |
     ");
@@ -522,7 +522,7 @@ fn loops_are_merged_one_after_another() {
       squad | BUILD | group 1 of 2 | 51s |  | - |  | $0.50
       group 1 | BUILD | 1/2 merged | 51s |  | - |  |
         crow-1 | MERGED | t1 parse the header | 20s | merged | squads/crow/turn-6/agent.out +merged | passed | $0.25
-        crow-2 | CONFLICT | t2 print it | 30s |  | squads/crow/turn-9/agent.out | failed |
+        crow-2 | CONFLICT | t2 print it | 30s |  | squads/crow/turn-9/agent.out | failed, revision 1/3 |
       group 2 | WAIT | 0/1 merged | - |  | - |  |
         t3 | WAIT | t3 write the manual | - |  | - |  |
     ");
@@ -530,7 +530,7 @@ fn loops_are_merged_one_after_another() {
         crow squad.turn.finish turn=9; loop_id=crow-2; exit_code=0; reason=conflict markers left (a.txt)
         crow squad.merge loop_id=crow-2; outcome=conflict; commit=d; files=a.txt; detail=the conflict was not resolved
         crow squad.loop loop_id=crow-2; task_id=t2; group=1; branch=b; tree=w; base=m
-        crow squad.turn turn=10; phase=revise; loop_id=crow-2; task_id=t2; attempt=2
+        crow squad.turn turn=10; phase=revise; loop_id=crow-2; task_id=t2; attempt=1
     ";
     let story = format!("{story}{again}");
     insta::assert_snapshot!(shown_squad(&story), @r"
@@ -538,7 +538,7 @@ fn loops_are_merged_one_after_another() {
       squad | BUILD | group 1 of 2 | 55s |  | - |  | $0.50
       group 1 | BUILD | 1/2 merged | 55s |  | - |  |
         crow-1 | MERGED | t1 parse the header | 20s | merged | squads/crow/turn-6/agent.out +merged | passed | $0.25
-        crow-2 | REVISE 3 | t2 print it | 30s |  | squads/crow/turn-10/agent.out | failed, revision 2/3 |
+        crow-2 | REVISE 3 | t2 print it | 30s |  | squads/crow/turn-10/agent.out | failed, revision 1/3 |
       group 2 | WAIT | 0/1 merged | - |  | - |  |
         t3 | WAIT | t3 write the manual | - |  | - |  |
     ");
@@ -556,7 +556,7 @@ fn loops_are_merged_one_after_another() {
       squad | BUILD | group 2 of 2 | 31s |  | - |  | $0.50
       group 1 | DONE | 2/2 merged | 29s |  | - +merged |  |
         crow-1 | MERGED | t1 parse the header | 20s | merged | squads/crow/turn-6/agent.out +merged | passed | $0.25
-        crow-2 | MERGED | t2 print it | 28s | merged (conflict resolved) | squads/crow/turn-10/agent.out +merged | passed, revision 2/3 |
+        crow-2 | MERGED | t2 print it | 28s | merged (conflict resolved) | squads/crow/turn-10/agent.out +merged | passed |
       group 2 | BUILD | 0/1 merged | 31s |  | - |  |
         crow-3 | BUILD 1 | t3 write the manual | 30s |  | squads/crow/turn-11/agent.out |  |
     ");
