@@ -18,6 +18,8 @@ mod loops;
 mod outages;
 #[path = "real_clients/slots.rs"]
 mod slots;
+#[path = "real_clients/squad.rs"]
+mod squad;
 #[path = "real_clients/tools.rs"]
 mod tools;
 
@@ -77,6 +79,30 @@ for_each_client! {
 #[test]
 fn claude_reviews_what_codex_authors() {
     exchange::claude_reviews_what_codex_authors();
+}
+
+mod squads {
+    use crate::squad::one_builds_and_the_other_reviews;
+
+    #[test]
+    fn claude_builds_and_codex_reviews() {
+        one_builds_and_the_other_reviews("claude", "codex");
+    }
+
+    #[test]
+    fn codex_builds_and_claude_reviews() {
+        one_builds_and_the_other_reviews("codex", "claude");
+    }
+
+    #[test]
+    fn claude_builds_and_opencode_reviews() {
+        one_builds_and_the_other_reviews("claude", "opencode");
+    }
+
+    #[test]
+    fn pi_builds_and_claude_reviews() {
+        one_builds_and_the_other_reviews("pi", "claude");
+    }
 }
 
 mod read_only {

@@ -92,7 +92,7 @@ mod tests {
         coordination 2 995f974d0e269903
         latest-run 2 c4aac5a21cc00455
         metrics 3 5c3cdee0cb785a73
-        runs 15 9ee5aaa629341b2d
+        runs 16 9ee5aaa629341b2d
         scratchpads 1 2d9448b23fa5fd1b
         queue 3 e20375d8047db7d9
         usage 2 d07fddb5b05927bf

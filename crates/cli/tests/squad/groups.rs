@@ -81,3 +81,16 @@ fn what_a_squad_prints() {
     review of the merged work: pass (unverified: no check ran)
     ");
 }
+
+#[test]
+fn a_squad_is_listed_among_the_runs() {
+    let sandbox = project(GOOD, &[&["a", "b"]], "");
+    completes(&sandbox, "--effort low");
+    let listed = told(&sandbox, &["loops", "--all", "--json"]);
+    let field = |name: &str| {
+        let line = listed.lines().find(|line| line.contains(&format!("\"{name}\":"))).unwrap();
+        line.trim().trim_end_matches(',').to_owned()
+    };
+    let found = ["kind", "status", "objective"].map(field).join(" ");
+    assert_eq!(found, r#""kind": "squad" "status": "completed" "objective": "a plan""#, "{listed}");
+}

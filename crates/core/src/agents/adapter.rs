@@ -153,6 +153,11 @@ impl StateDir {
             None => Some(Path::new(&dir("HOME")?).join(self.usual)),
         }
     }
+
+    /// Whether it is a file, not a directory.
+    pub fn is_file(&self) -> bool {
+        Path::new(self.usual).extension().is_some()
+    }
 }
 
 impl Adapter {

@@ -6,9 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{Ending, Run, Stage};
 use crate::coordinator::{Fold, Kind, Status};
-use crate::record::{ChainComplete, Event, Glance, SlotRunFinish};
+use crate::merge::MergeOutcome;
+use crate::record::{ChainComplete, Event, Glance, SlotRunFinish, SquadPhase};
 use crate::suggest::suggest;
+use crate::text::first_line;
 use crate::view::View;
+
+/// The maximum number of characters of an objective that is the beginning of a specification.
+const OBJECTIVE: usize = 120;
 
 /// The runs of a journal, in the order in which they started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -207,7 +212,10 @@ impl OtherRun {
         // Every command ends the wait.
         self.end.take_if(|(status, _)| *status == Status::Waiting);
         match record.event() {
-            Event::ChainStart(_) | Event::SlotRunStart(_) | Event::ExchangeStart(_)
+            Event::ChainStart(_)
+            | Event::SlotRunStart(_)
+            | Event::ExchangeStart(_)
+            | Event::SquadStart(_)
                 if !self.times.0.is_empty() => {}
             Event::ChainStart(start) => {
                 self.times.0.clone_from(&self.times.1);
@@ -226,7 +234,30 @@ impl OtherRun {
                 self.objective = format!("review of {}", start.branch);
                 self.progress.1 = start.rounds;
             }
-            Event::ChainResume(_) | Event::SlotRunResume(_) | Event::ExchangeResume(_) => {
+            Event::SquadStart(start) => {
+                self.times.0.clone_from(&self.times.1);
+                self.objective = match first_line(&start.spec.read(), OBJECTIVE) {
+                    text if text.is_empty() => "a plan".to_owned(),
+                    text => text,
+                };
+            }
+            // The tasks are written anew.
+            Event::SquadTurn(turn) if turn.phase == SquadPhase::Enumerate => self.progress.1 = 0,
+            Event::SquadTask(_) => self.progress.1 += 1,
+            Event::SquadMerge(merge)
+                if merge.outcome.known().is_some_and(MergeOutcome::is_settled) =>
+            {
+                self.progress.0 = self.progress.1.min(self.progress.0 + 1);
+            }
+            Event::SquadFinish(finish) => {
+                let outcome = finish.outcome.to_string();
+                self.raise = finish.raise.unwrap_or_default();
+                self.end = Some((Status::of_reason(&outcome), outcome));
+            }
+            Event::ChainResume(_)
+            | Event::SlotRunResume(_)
+            | Event::ExchangeResume(_)
+            | Event::SquadResume(_) => {
                 self.end = None;
                 self.raise.clear();
             }
@@ -247,6 +278,7 @@ impl OtherRun {
                 let status = Status::of_slots(&reason, taken == passed);
                 self.end = Some((status, reason.to_string()));
             }
+            _ if self.kind == Kind::Squad => {}
             _ => {
                 let iteration = record.iteration().parse().unwrap_or_default();
                 self.progress.0 = self.progress.0.max(iteration);
@@ -265,7 +297,7 @@ impl From<Vec<SomeRun>> for Runs {
 
 impl View for Runs {
     const NAME: &'static str = "runs";
-    const VERSION: u32 = 15;
+    const VERSION: u32 = 16;
 
     fn apply(&mut self, record: &Glance<'_>) {
         let id = record.run();

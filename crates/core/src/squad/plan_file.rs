@@ -224,7 +224,7 @@ mod tests {
         insta::assert_snapshot!(texts.map(|text| refusal(&text)).join("\n"), @r#"
         the plan has no task: expected a table [[task]] for each
         the plan has no group: expected [[group]] with tasks = ["…"]
-        invalid id of a task 'a,b': expected 1 to 100 letters, digits, '-', '_' and '.'
+        invalid task id 'a,b': expected one word of at most 200 bytes
         two tasks have the id 't1'
         group 1 has no task
         unknown task 'tt2': no [[task]] has this id; did you mean 't2'?

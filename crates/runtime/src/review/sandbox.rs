@@ -27,6 +27,7 @@ use super::violations::Violations;
 use crate::error::DriveError;
 use crate::ipc::{Handler, Server};
 use crate::layout::RunDir;
+use crate::private_files;
 use crate::process::token;
 use crate::sandbox::{
     Attribution, BackupStore, Enforcement, Extent, Proof, QUIET_GIT, SandboxError, Scope, Scratch,
@@ -214,6 +215,15 @@ impl ReviewSandbox {
     ) -> Confinement {
         let Subject { tree, allow, protected, .. } = subject;
         let rules = Rules::new(tree, allow).free_in(&scratch.temporary());
+        // The kernel permits writing in a directory only where it exists, and this may be the first start of the client.
+        if let Some(client) = site.client {
+            let is_project = |dir: &PathBuf| protected.iter().any(|path| dir.starts_with(path));
+            let dirs = client.state.iter().filter(|state| !state.is_file());
+            for dir in state_paths(dirs, job).iter().filter(|dir| !is_project(dir)) {
+                // What cannot be created, the client reports itself.
+                let _ = private_files::create_dirs(dir);
+            }
+        }
         let states = state_dirs(site.client, job);
         let rules = states.iter().fold(rules, |rules, dir| rules.free_in(dir));
         let with = |rules| Confinement { rules, ..Confinement::default() };
@@ -413,14 +423,18 @@ impl Subject {
 fn state_dirs(client: Option<&'static Adapter>, job: &Job) -> Vec<PathBuf> {
     const CACHE: StateDir = StateDir { variable: "XDG_CACHE_HOME", below: "", usual: ".cache" };
     let clients = client.map_or(Adapter::ALL.to_vec(), |client| vec![client]);
-    let dirs = clients.into_iter().flat_map(|client| client.state).chain([&CACHE]);
+    state_paths(clients.into_iter().flat_map(|client| client.state).chain([&CACHE]), job)
+}
+
+/// The paths that the environment of a job leads to.
+fn state_paths<'s>(states: impl Iterator<Item = &'s StateDir>, job: &Job) -> Vec<PathBuf> {
     let environment = job.clone().with_environment(std::env::vars_os().collect()).env;
     let variable = |name: &str| {
         let (_, value) = environment.iter().find(|(known, _)| known == name)?;
         Some(value.clone())
     };
     let dir = job.dir.as_deref().unwrap_or(Path::new("."));
-    dirs.filter_map(|state| Some(dir.join(state.path(variable)?))).collect()
+    states.filter_map(|state| Some(dir.join(state.path(variable)?))).collect()
 }
 
 /// A path relative to a tree, absolute if it is outside. Its directory may be reached by links.
