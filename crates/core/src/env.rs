@@ -231,9 +231,9 @@ mod tests {
     #[test]
     fn every_variable_is_written_even_when_unset() {
         let vars = Env::default().vars();
-        assert_eq!(vars.len(), 24);
+        assert_eq!(vars.len(), 27);
         assert!(vars.iter().all(|(_, value)| value.is_empty()));
-        assert_eq!(vars.iter().map(|(name, _)| name).collect::<HashSet<_>>().len(), 24);
+        assert_eq!(vars.iter().map(|(name, _)| name).collect::<HashSet<_>>().len(), 27);
     }
 
     #[test]

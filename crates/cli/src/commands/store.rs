@@ -117,7 +117,7 @@ mod tests {
             "a": null,
             "b": 1,
             "c": 0.0,
-            "d": "a\u0009b\u000ac\u005cd\u000d",
+            "d": "a\tb\nc\\d\r",
             "e": "ä"
           }
         ]

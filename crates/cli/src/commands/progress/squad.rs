@@ -225,7 +225,7 @@ mod tests {
         review of the merged work
           crow-1  conflict: a.txt,b.txt
           crow-1  merged (conflict resolved)
-          crow-1  merge: uncommitted_changes: a.txt is not committed
+          crow-1  merge: uncommitted_changes: a.txt,b.txt a.txt is not committed
         ");
     }
 }
