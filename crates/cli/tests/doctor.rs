@@ -113,7 +113,7 @@ fn a_script_is_read_before_it_is_praised() {
     ");
     assert_snapshot!(told("[[turn]]\nwhen = 1"), @"
     exit 1
-    problem agent backend.command: play.toml is not a valid script: unknown field `when`, expected one of `iteration`, `role`, `review`, `do`, in `turn`
+    problem agent backend.command: play.toml is not a valid script: unknown field `when`, expected one of `iteration`, `role`, `review`, `phase`, `task`, `do`, in `turn`
     -> correct the script; docs/loop.md shows one
     ");
     fs::remove_file(sandbox.path("play.toml")).unwrap();

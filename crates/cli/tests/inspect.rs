@@ -193,6 +193,8 @@ fn an_unreadable_journal_is_explained() {
       coordination  Show coordination events: issues, slices, commits, archives, chains
       chain         Show a chain: its steps, their runs and their status
       slots         Show a run of slots: items, reviews, fixes and status of each slot
+      squad         Show a squad: its groups, and the state, reviews and cost of each loop
+      reviews       Show the reviews of a squad: their subjects, verdicts and issues
       memory        Show the memory of the project and of a run
       topology      Show the roles of a loop and their handoffs
       usage         Show the tokens and the cost of a run
