@@ -42,8 +42,10 @@ fn the_environment_of_an_agent_is_as_documented() {
     AUTOLOOP_ITERATION=3
     AUTOLOOP_JOURNAL_FILE=[DIR]/.autoloop/journal.jsonl
     AUTOLOOP_LOG_LEVEL=info
+    AUTOLOOP_LOOP_ID=
     AUTOLOOP_MEMORY_FILE=[DIR]/.autoloop/runs/[RUN]/memory.jsonl
     AUTOLOOP_PARALLEL=
+    AUTOLOOP_PHASE=
     AUTOLOOP_PROJECT_DIR=[DIR]
     AUTOLOOP_PROMPT_PATH=[DIR]/.autoloop/runs/[RUN]/iteration-3.prompt.md
     AUTOLOOP_RECENT_EVENT=loop.start
@@ -53,6 +55,7 @@ fn the_environment_of_an_agent_is_as_documented() {
     AUTOLOOP_SLOT=
     AUTOLOOP_SLOT_PHASE=
     AUTOLOOP_STATE_DIR=[DIR]/.autoloop
+    AUTOLOOP_TASK_ID=
     AUTOLOOP_TICKET=
     ");
     assert_eq!(text(&sandbox, "cwd"), "[DIR]\n");
