@@ -183,7 +183,7 @@ fn a_journal_that_does_not_exist_is_refused_before_the_run_begins() {
     let sandbox = replaying(b"", "", "");
     std::fs::remove_file(sandbox.path("earlier.jsonl")).unwrap();
     let output = sandbox.run(&["run", ".", "make", "it"]);
-    assert_eq!(output.code, Some(2), "{output}");
+    assert_eq!(output.code, Some(1), "{output}");
     assert!(output.stderr.contains("there is no file [DIR]/earlier.jsonl"), "{output}");
     assert_eq!(sandbox.journal(), "");
 }

@@ -94,6 +94,7 @@ fn git_is_called_only_as_often_as_needed() {
     // Two at once, each in its own worktree.
     assert_snapshot!(asked_a_slot(IDLE, &["--parallel-agents", "2"], ""), @r"
     add 4
+    config 1
     diff 1
     for-each-ref 2
     ls-files 10
