@@ -166,9 +166,9 @@ fn answers_are_rows_as_they_were_given() {
     swift-otter|1|b
     swift-otter|2|c
     ");
-    insta::assert_snapshot!(place.query("select * from loops"), @"
-    swift-otter-1|swift-otter|a|1|autoloop/swift-otter-1|/trees/swift-otter-1|base|passed|null|1|passed|swift-otter-3-1|0|0
-    swift-otter-2|swift-otter|b|1|autoloop/swift-otter-2|/trees/swift-otter-2|base|building|null|1|failed|swift-otter-4-1|1|0
+    insta::assert_snapshot!(place.query("select * from loops"), @r"
+    swift-otter-1|swift-otter|a|1|autoloop/swift-otter-1|/trees/swift-otter-1|base|passed|null|1|passed|swift-otter-3-1|0|1
+    swift-otter-2|swift-otter|b|1|autoloop/swift-otter-2|/trees/swift-otter-2|base|building|null|1|failed|swift-otter-4-1|1|1
     ");
     insta::assert_snapshot!(place.query("select * from costs"), @"
     swift-otter|1|1|swift-otter-1|a|build|model-a|0.5|1200|null|2026-01-02T03:04:10.000Z
@@ -276,7 +276,7 @@ fn a_checkpoint_is_about_no_task() {
     place.update().unwrap();
     let state =
         "select iteration, review_status, last_checkpoint_review_at from loops where task_id = 'b'";
-    assert_eq!(place.query(state), "2|in_progress|0\n");
+    assert_eq!(place.query(state), "2|in_progress|1\n");
     let given =
         SquadAnswer { task_id: Some("b".to_owned()), ..answer(turn, &squad, Some(2), true) };
     squad.answer(given);
